@@ -1,0 +1,1 @@
+"""isthmus turns models into something that runs elsewhere."""

@@ -1,0 +1,18 @@
+"""The typed, framework-agnostic intermediate representation."""
+
+from isthmus.ir import dims, dtypes, ops
+from isthmus.ir.builder import Builder, decompose
+from isthmus.ir.dims import Dim, Symbol
+from isthmus.ir.dtypes import DType
+from isthmus.ir.graph import Graph, Node, Value
+from isthmus.ir.location import Location
+from isthmus.ir.op import OPS, Call, Op, Sample, Trait, register, sample
+from isthmus.ir.symbols import Assumption, Symbols
+from isthmus.ir.types import Optional, Sequence, Tensor, Type
+from isthmus.ir.weights import ArrayWeight, LazyWeight, MappedWeight, Weight, weight
+
+__all__ = [
+    "OPS", "ArrayWeight", "Assumption", "Builder", "Call", "DType", "Dim", "Graph", "LazyWeight", "Location",
+    "MappedWeight", "Node", "Op", "Optional", "Sample", "Sequence", "Symbol", "Symbols", "Tensor", "Trait", "Type",
+    "Value", "Weight", "decompose", "dims", "dtypes", "ops", "register", "sample", "weight",
+]  # fmt: skip

@@ -1,0 +1,480 @@
+"""Sizes that may not be known yet: integers and expressions over named symbols.
+
+A dim is an `int` or an `Expr`. An `Expr` is kept in a normal form: a sum of terms, each a coefficient times a product
+of atoms; an atom is a `Symbol` or one of floordiv, mod, min, max. An expression that is constant is always an `int`.
+Comparing two dims has three answers: the same, different, or not known; an unknown is never answered either way.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+INF: Final = math.inf
+Bound: TypeAlias = float  # an int, or plus or minus infinity
+
+
+class Symbol:
+    """A named size, equal only to itself.
+
+    Attributes:
+        name: unique in its graph.
+        lo: least value that it may take.
+        hi: greatest value that it may take; infinity when there is none.
+        hint: a value known to be valid, such as the size in the example input; None when there is none.
+        joined: the dim that this symbol was found to be equal to, once it was.
+    """
+
+    __slots__ = ("hi", "hint", "joined", "key", "lo", "name")
+
+    def __init__(self, name: str, lo: Bound = 1, hi: Bound = INF, hint: int | None = None) -> None:
+        self.name = name
+        self.key = name
+        self.lo = lo
+        self.hi = hi
+        self.hint = hint
+        self.joined: Dim | None = None
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def dim(self) -> Expr:
+        """This symbol as a dim."""
+        return Expr((((self,), 1),))
+
+
+class Function:
+    """An atom that no sum of products can state: `floordiv`, `mod`, `min` or `max` of dims."""
+
+    __slots__ = ("_hash", "args", "key", "kind")
+
+    def __init__(self, kind: str, args: tuple[Dim, ...]) -> None:
+        self.kind = kind
+        self.args = args
+        self._hash = hash((kind, args))
+        if kind in ("min", "max"):
+            self.key = f"{kind}({', '.join(map(str, args))})"
+        else:
+            sign = "//" if kind == "floordiv" else " % "
+            self.key = sign.join(_factor(arg) for arg in args)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Function) and self.kind == other.kind and self.args == other.args
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return self.key
+
+
+Atom: TypeAlias = Symbol | Function
+Monomial: TypeAlias = tuple[Atom, ...]
+Dim: TypeAlias = "int | Expr"
+
+
+class Expr:
+    """An expression over symbols that is not a plain integer. Immutable, hashable, in normal form."""
+
+    __slots__ = ("_hash", "terms")
+
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
+        self.terms = terms
+        self._hash = hash(terms)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Expr) and self._hash == other._hash and self.terms == other.terms)
+
+    def __str__(self) -> str:
+        text = ""
+        for monomial, coefficient in self.terms:
+            sign = ("-" if coefficient < 0 else "") if not text else (" - " if coefficient < 0 else " + ")
+            factors = [] if abs(coefficient) == 1 and monomial else [str(abs(coefficient))]
+            # A quotient or remainder is bracketed behind a factor or a leading minus, which bind more tightly.
+            bracket = len(monomial) + len(factors) > 1 or sign == "-"
+            factors += map(_factor if bracket else str, monomial)
+            text += sign + "*".join(factors)
+        return text
+
+    __repr__ = __str__
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"the truth of the dim {self} is not known; use isthmus.ir.dims.same, bounds or hint")
+
+    def __add__(self, other: Dim) -> Dim:
+        return _sum(self, other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Dim) -> Dim:
+        return _sum(self, other, -1)
+
+    def __rsub__(self, other: Dim) -> Dim:
+        return _sum(-self, other, 1)
+
+    def __neg__(self) -> Dim:
+        return Expr(tuple((monomial, -coefficient) for monomial, coefficient in self.terms))
+
+    def __mul__(self, other: Dim) -> Dim:
+        if isinstance(other, int):
+            if other == 0:
+                return 0
+            return Expr(tuple((monomial, coefficient * other) for monomial, coefficient in self.terms))
+        terms: dict[Monomial, int] = {}
+        for left, a in self.terms:
+            for right, b in other.terms:
+                monomial = tuple(sorted((*left, *right), key=_key))
+                terms[monomial] = terms.get(monomial, 0) + a * b
+        return _normal(terms)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        return floordiv(self, other)
+
+    def __rfloordiv__(self, other: Dim) -> Dim:
+        return floordiv(other, self)
+
+    def __mod__(self, other: Dim) -> Dim:
+        return mod(self, other)
+
+    def __rmod__(self, other: Dim) -> Dim:
+        return mod(other, self)
+
+    @property
+    def symbol(self) -> Symbol | None:
+        """The symbol, when this expression is exactly one."""
+        if len(self.terms) == 1:
+            monomial, coefficient = self.terms[0]
+            if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol):
+                return monomial[0]
+        return None
+
+
+def _key(atom: Atom) -> str:
+    return atom.key
+
+
+def _factor(part: Dim | Atom) -> str:
+    """The text of an operand of a product, bracketed where it needs to be."""
+    if isinstance(part, Expr) and part.symbol is None:
+        single = len(part.terms) == 1 and part.terms[0][1] == 1 and len(part.terms[0][0]) == 1
+        atom = part.terms[0][0][0] if single else None
+        return str(part) if isinstance(atom, Function) and atom.kind in ("min", "max") else f"({part})"
+    if isinstance(part, Function) and part.kind in ("floordiv", "mod"):
+        return f"({part})"
+    return str(part) if not isinstance(part, int) or part >= 0 else f"({part})"
+
+
+def _normal(terms: Mapping[Monomial, int]) -> Dim:
+    kept = [(monomial, coefficient) for monomial, coefficient in terms.items() if coefficient]
+    if not kept:
+        return 0
+    if len(kept) == 1 and not kept[0][0]:
+        return kept[0][1]
+    # Longer products first, constants last, then by name: the order in which people write polynomials.
+    kept.sort(key=lambda term: (-len(term[0]), [atom.key for atom in term[0]]))
+    return Expr(tuple(kept))
+
+
+def _terms(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
+    if isinstance(dim, int):
+        return (((), dim),) if dim else ()
+    return dim.terms
+
+
+def _sum(left: Dim, right: Dim, sign: int) -> Dim:
+    terms = dict(_terms(left))
+    for monomial, coefficient in _terms(right):
+        terms[monomial] = terms.get(monomial, 0) + sign * coefficient
+    return _normal(terms)
+
+
+def _atom(kind: str, *args: Dim) -> Dim:
+    return Expr((((Function(kind, args),), 1),))
+
+
+def exact_quotient(dividend: Dim, divisor: Dim) -> Dim | None:
+    """`q` with `q * divisor == dividend` as polynomials, or None when there is none."""
+    if isinstance(dividend, int) and isinstance(divisor, int):
+        return dividend // divisor if divisor and dividend % divisor == 0 else None
+    if divisor == 0:
+        return None
+    lead, lead_coefficient = _terms(divisor)[0]
+    quotient: Dim = 0
+    rest = dividend
+    # Each round removes the leading term; a quotient has no more terms than the dividend.
+    for _ in range(len(_terms(dividend)) + 1):
+        if rest == 0:
+            return quotient
+        monomial, coefficient = _terms(rest)[0]
+        remaining = list(monomial)
+        for atom in lead:
+            if atom not in remaining:
+                return None
+            remaining.remove(atom)
+        if coefficient % lead_coefficient:
+            return None
+        term = _normal({tuple(remaining): coefficient // lead_coefficient})
+        quotient = quotient + term
+        rest = rest - term * divisor
+    return None
+
+
+def floordiv(dividend: Dim, divisor: Dim) -> Dim:
+    """`dividend // divisor`, rounded towards minus infinity as Python does.
+
+    Raises:
+        ZeroDivisionError: the divisor is the integer 0.
+    """
+    if isinstance(dividend, int) and isinstance(divisor, int):
+        return dividend // divisor
+    if divisor == 0:
+        raise ZeroDivisionError(f"{dividend} // 0")
+    if not isinstance(divisor, int):
+        quotient = exact_quotient(dividend, divisor)
+        return _atom("floordiv", dividend, divisor) if quotient is None else quotient
+    if divisor < 0:
+        return floordiv(-dividend, -divisor)
+    whole: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, coefficient in _terms(dividend):
+        if monomial and coefficient % divisor:
+            rest[monomial] = coefficient
+        else:  # a constant leaves its remainder inside: (N - 1)//2 and (N + 1)//2 - 1 become one form
+            whole[monomial] = coefficient // divisor
+            if coefficient % divisor:
+                rest[monomial] = coefficient % divisor
+    remainder = _normal(rest)
+    lo, hi = bounds(remainder)
+    if lo >= 0 and hi < divisor:
+        return _normal(whole)
+    if _terms(remainder)[0][1] < 0:  # one form for a quotient that is rounded up: -(-x//k) is (x + k - 1)//k
+        return _normal(whole) - floordiv(divisor - 1 - remainder, divisor)
+    common = math.gcd(divisor, *rest.values())
+    if common > 1:
+        remainder = _normal({monomial: coefficient // common for monomial, coefficient in rest.items()})
+        divisor //= common
+    inner = [m[0] for m in rest if len(m) == 1 and isinstance(m[0], Function) and m[0].kind == "floordiv"]
+    if len(inner) == 1 and set(rest) <= {(inner[0],), ()} and rest[(inner[0],)] == common:
+        numerator, denominator = inner[0].args
+        if isinstance(denominator, int) and denominator > 0:
+            # (x//a + c)//b == (x + c*a)//(a*b) for positive a and b
+            shift = rest.get((), 0) // common
+            return _normal(whole) + floordiv(numerator + shift * denominator, denominator * divisor)
+    return _normal(whole) + _atom("floordiv", remainder, divisor)
+
+
+def mod(dividend: Dim, divisor: Dim) -> Dim:
+    """`dividend % divisor`, with the sign of the divisor as in Python.
+
+    Raises:
+        ZeroDivisionError: the divisor is the integer 0.
+    """
+    if isinstance(dividend, int) and isinstance(divisor, int):
+        return dividend % divisor
+    if divisor == 0:
+        raise ZeroDivisionError(f"{dividend} % 0")
+    if not isinstance(divisor, int) or divisor < 0:
+        return 0 if exact_quotient(dividend, divisor) is not None else _atom("mod", dividend, divisor)
+    rest = _normal({m: c if m else c % divisor for m, c in _terms(dividend) if c % divisor})
+    lo, hi = bounds(rest)
+    return rest if lo >= 0 and hi < divisor else _atom("mod", rest, divisor)
+
+
+def ceildiv(dividend: Dim, divisor: Dim) -> Dim:
+    """`dividend / divisor` rounded towards plus infinity."""
+    return -floordiv(-dividend, divisor)
+
+
+def _extreme(kind: str, dims: tuple[Dim, ...]) -> Dim:
+    parts: list[Dim] = []
+    for dim in dims:
+        atom = dim.terms[0][0][0] if isinstance(dim, Expr) and len(dim.terms) == 1 and dim.terms[0][0] else None
+        if isinstance(atom, Function) and atom.kind == kind and dim == _atom(kind, *atom.args):
+            parts += atom.args
+        else:
+            parts.append(dim)
+    kept: list[Dim] = []
+    for part in dict.fromkeys(parts):
+        if any(_beats(kind, other, part) for other in kept):
+            continue
+        kept = [other for other in kept if not _beats(kind, part, other)] + [part]
+    return kept[0] if len(kept) == 1 else _atom(kind, *sorted(kept, key=str))
+
+
+def _beats(kind: str, winner: Dim, loser: Dim) -> bool:
+    lo, hi = bounds(winner - loser)
+    return lo >= 0 if kind == "max" else hi <= 0
+
+
+def minimum(*dims: Dim) -> Dim:
+    """The least of some dims."""
+    return _extreme("min", dims)
+
+
+def maximum(*dims: Dim) -> Dim:
+    """The greatest of some dims."""
+    return _extreme("max", dims)
+
+
+def product(dims: tuple[Dim, ...] | list[Dim]) -> Dim:
+    """The product of some dims; 1 for none."""
+    result: Dim = 1
+    for dim in dims:
+        result = result * dim
+    return result
+
+
+# ---- what is known about a dim
+
+
+def _times(a: Bound, b: Bound) -> Bound:
+    return 0 if a == 0 or b == 0 else a * b
+
+
+def _atom_bounds(atom: Atom) -> tuple[Bound, Bound]:
+    if isinstance(atom, Symbol):
+        return bounds(atom.joined) if atom.joined is not None else (atom.lo, atom.hi)
+    pairs = [bounds(arg) for arg in atom.args]
+    if atom.kind == "min":
+        return min(lo for lo, _ in pairs), min(hi for _, hi in pairs)
+    if atom.kind == "max":
+        return max(lo for lo, _ in pairs), max(hi for _, hi in pairs)
+    (lo, hi), (dlo, dhi) = pairs
+    if dlo <= 0:
+        return -INF, INF
+    if atom.kind == "mod":
+        return 0, min(dhi - 1, hi) if lo >= 0 else dhi - 1
+    corners = [_floor(a, b) for a in (lo, hi) for b in (dlo, dhi)]
+    return min(corners), max(corners)
+
+
+def _floor(a: Bound, b: Bound) -> Bound:
+    if abs(a) == INF:
+        return a
+    if b == INF:
+        return 0 if a >= 0 else -1
+    return a // b
+
+
+def bounds(dim: Dim) -> tuple[Bound, Bound]:
+    """An interval that holds every value the dim can take, by interval arithmetic over the ranges of its symbols."""
+    if isinstance(dim, int):
+        return dim, dim
+    lo: Bound = 0
+    hi: Bound = 0
+    for monomial, coefficient in dim.terms:
+        a: Bound = coefficient
+        b: Bound = coefficient
+        for atom in monomial:
+            c, d = _atom_bounds(atom)
+            corners = (_times(a, c), _times(a, d), _times(b, c), _times(b, d))
+            a, b = min(corners), max(corners)
+        lo, hi = lo + a, hi + b
+    return lo, hi
+
+
+def same(left: Dim, right: Dim) -> bool | None:
+    """Whether two dims are the same: True, False, or None when that is not known."""
+    if left is right or left == right:
+        return True
+    if isinstance(left, int) and isinstance(right, int):
+        return False
+    difference = resolve(left) - resolve(right)
+    if isinstance(difference, int):
+        return difference == 0
+    constant = dict(difference.terms).get((), 0)
+    factors = [coefficient for monomial, coefficient in difference.terms if monomial]
+    if constant % math.gcd(*factors):
+        return False
+    lo, hi = bounds(difference)
+    return False if lo > 0 or hi < 0 else None
+
+
+def symbols(dim: Dim | None) -> Iterator[Symbol]:
+    """The symbols in a dim, each as often as it stands there."""
+    if isinstance(dim, Expr):
+        for monomial, _ in dim.terms:
+            for atom in monomial:
+                if isinstance(atom, Symbol):
+                    yield atom
+                else:
+                    for arg in atom.args:
+                        yield from symbols(arg)
+
+
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {"floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum}
+
+
+def substitute(dim: Dim, values: Mapping[Symbol, Dim]) -> Dim:
+    """The dim with symbols replaced; symbols that are not in `values` stay."""
+    if isinstance(dim, int):
+        return dim
+    if (symbol := dim.symbol) is not None:
+        return values.get(symbol, dim)
+    total: Dim = 0
+    for monomial, coefficient in dim.terms:
+        term: Dim = coefficient
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                term = term * values.get(atom, atom.dim)
+            else:
+                term = term * _FUNCTIONS[atom.kind](*(substitute(arg, values) for arg in atom.args))
+        total = total + term
+    return total
+
+
+def resolve(dim: Dim) -> Dim:
+    """The dim with joined symbols replaced by what they were joined to."""
+    while isinstance(dim, Expr):
+        joined = {symbol: symbol.joined for symbol in symbols(dim) if symbol.joined is not None}
+        if not joined:
+            break
+        dim = substitute(dim, joined)
+    return dim
+
+
+_INTEGER: Final[dict[str, Callable[..., Any]]] = {
+    "floordiv": operator.floordiv, "mod": operator.mod, "min": min, "max": max,
+}  # fmt: skip
+
+
+def evaluate(dim: Dim, values: Mapping[Symbol, int]) -> int:
+    """The number that the dim stands for.
+
+    Raises:
+        KeyError: a symbol has no value; the symbol is the error's argument.
+    """
+    if isinstance(dim, int):
+        return dim
+    total = 0
+    for monomial, coefficient in dim.terms:
+        term = coefficient
+        for atom in monomial:
+            if not isinstance(atom, Symbol):
+                term *= _INTEGER[atom.kind](*(evaluate(arg, values) for arg in atom.args))
+            elif atom in values:
+                term *= values[atom]
+            elif atom.joined is not None:
+                term *= evaluate(atom.joined, values)
+            else:
+                raise KeyError(atom)
+        total += term
+    return total
+
+
+def hint(dim: Dim) -> int | None:
+    """The dim at the hints of its symbols, or None when one of them has none."""
+    if isinstance(dim, int):
+        return dim
+    hints = {symbol: symbol.hint for symbol in symbols(resolve(dim))}
+    if any(value is None for value in hints.values()):
+        return None
+    return evaluate(resolve(dim), {symbol: value for symbol, value in hints.items() if value is not None})

@@ -1,0 +1,104 @@
+"""The one family of errors. Each says what was wrong, where in the user's model, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from isthmus.ir.location import Location
+
+
+class IsthmusError(Exception):
+    """Base of every error that isthmus raises on purpose.
+
+    Args:
+        message: what is wrong, in one sentence.
+        op: name of the op (ours or the framework's) that it is about.
+        location: where in the user's model.
+        expected: what would have been right.
+        found: what was there instead.
+        remedy: what the user can do.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        op: str | None = None,
+        location: Location | None = None,
+        expected: str | None = None,
+        found: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        self.message = message
+        self.op = op
+        self.location = location
+        self.expected = expected
+        self.found = found
+        self.remedy = remedy
+        super().__init__(message)
+
+    def __str__(self) -> str:
+        lines = [f"{self.op}: {self.message}" if self.op else self.message]
+        if self.location:
+            lines.append(f"  at {self.location}")
+        if self.expected is not None:
+            lines.append(f"  expected: {self.expected}")
+        if self.found is not None:
+            lines.append(f"  found: {self.found}")
+        if self.remedy:
+            lines.append(f"  remedy: {self.remedy}")
+        return "\n".join(lines)
+
+
+class UsageError(IsthmusError):
+    """A call of the public interface is wrong: an unknown name, option, target or malformed spec."""
+
+
+class InferError(IsthmusError):
+    """An op was given operands or attributes that its row in the op table does not allow."""
+
+
+class VerifyError(IsthmusError):
+    """A graph breaks one of the IR's invariants."""
+
+
+class ParseError(IsthmusError):
+    """A text is not the text form of a graph."""
+
+
+class EvaluationError(IsthmusError):
+    """A graph could not be evaluated on the given inputs."""
+
+
+class CaptureError(IsthmusError):
+    """A model could not be written down: it raised, branched on data, or left the watched world."""
+
+
+class Refusal(IsthmusError):
+    """One node or one operation that cannot be carried over."""
+
+
+class UnsupportedError(IsthmusError):
+    """Everything that cannot be carried over, all at once.
+
+    Args:
+        message: a summary line.
+        refusals: each op with its location, reason and remedy.
+    """
+
+    def __init__(self, message: str, refusals: Sequence[Refusal]) -> None:
+        super().__init__(message)
+        self.refusals = tuple(refusals)
+
+    def __str__(self) -> str:
+        return "\n".join([self.message, *(f"- {refusal}".replace("\n", "\n  ") for refusal in self.refusals)])
+
+
+class FileError(IsthmusError):
+    """A file could not be read or written, or lies about its content."""
+
+
+class MismatchError(IsthmusError):
+    """A compiled model and its source disagree."""

@@ -1,0 +1,513 @@
+"""Graphs, nodes and values: SSA, mutable, and safe to edit while being walked.
+
+The nodes of a graph are a linked list, so that insertion, erasure and replacement cost the same in a graph of ten
+nodes and of a hundred thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from isthmus.ir import attributes
+from isthmus.ir.dims import Symbol, symbols
+from isthmus.ir.errors import IsthmusError
+from isthmus.ir.location import UNKNOWN, Location
+from isthmus.ir.op import Call, Op, Trait
+from isthmus.ir.symbols import Symbols
+from isthmus.ir.types import Tensor, Type, resolved
+from isthmus.ir.weights import Weight
+
+User: TypeAlias = "Node | Graph"
+
+
+class Value:
+    """A result of a node or an input of a graph.
+
+    Attributes:
+        type: its type.
+        producer: the node that it is a result of; None for an input of a graph.
+        graph: the graph that it is an input of; None for a result.
+        index: its position among the results or inputs.
+        name: a name for people; made unique when printed or emitted. Empty for none.
+        uses: where it is used, as ``(node, operand index)``, or ``(graph, output index)`` where it is an output.
+    """
+
+    __slots__ = ("graph", "index", "name", "producer", "type", "uses")
+
+    def __init__(self, type: Type, producer: Node | None, graph: Graph | None, index: int, name: str = "") -> None:
+        self.type = type
+        self.producer = producer
+        self.graph = graph
+        self.index = index
+        self.name = name
+        self.uses: dict[tuple[User, int], None] = {}
+
+    @property
+    def tensor(self) -> Tensor:
+        """The type, of a value that is a tensor.
+
+        Raises:
+            TypeError: it is not.
+        """
+        if not isinstance(self.type, Tensor):
+            raise TypeError(f"{self!r} is not a tensor")
+        return self.type
+
+    @property
+    def owner(self) -> Graph:
+        """The graph that this value is defined in."""
+        graph = self.graph if self.producer is None else self.producer.graph
+        assert graph is not None, "the value's node was erased"
+        return graph
+
+    @property
+    def weight(self) -> Weight | None:
+        """The weight that this value is, when its producer is a constant."""
+        node = self.producer
+        if node is not None and Trait.CONSTANT in node.op.traits:
+            found: Weight = node.attrs["value"]
+            return found
+        return None
+
+    @property
+    def location(self) -> Location:
+        """Where it was made."""
+        return self.producer.location if self.producer is not None else UNKNOWN
+
+    def replace_by(self, other: Value, when: Callable[[User, int], bool] | None = None) -> None:
+        """Uses `other` wherever this value is used (or where `when(user, index)` says so), outputs included."""
+        if other is self:
+            return
+        for user, index in list(self.uses):
+            if when is None or when(user, index):
+                user._set_use(index, other)
+
+    def __repr__(self) -> str:
+        return f"Value({self.name or '%'}: {self.type})"
+
+
+class Node:
+    """An op applied to values.
+
+    Attributes:
+        op: the row of the op table.
+        operands: the values it uses, flat; None for an absent one. Change them with `set_operand`.
+        attrs: its attributes in normal form. Change them with `set_attrs`.
+        results: the values it makes.
+        regions: nested graphs.
+        location: where in the user's model it comes from.
+        graph: the graph that it is in; None once erased.
+    """
+
+    __slots__ = ("_next", "_previous", "attrs", "graph", "location", "op", "operands", "regions", "results")
+
+    def __init__(
+        self, op: Op, operands: Iterable[Value | None], attrs: dict[str, Any], types: Sequence[Type],
+        regions: Sequence[Graph] = (), location: Location = UNKNOWN,
+    ) -> None:  # fmt: skip
+        self.op = op
+        self.operands: list[Value | None] = list(operands)
+        self.attrs = attrs
+        self.results = [Value(type, self, None, index) for index, type in enumerate(types)]
+        self.regions = tuple(regions)
+        self.location = location
+        self.graph: Graph | None = None
+        self._next: Node | None = None
+        self._previous: Node | None = None
+        for region in self.regions:
+            region.parent = self
+
+    @property
+    def result(self) -> Value:
+        """The only result.
+
+        Raises:
+            ValueError: there are several.
+        """
+        (only,) = self.results
+        return only
+
+    @property
+    def next(self) -> Node | None:
+        """The node after this one."""
+        return self._next
+
+    @property
+    def previous(self) -> Node | None:
+        """The node before this one."""
+        return self._previous
+
+    def has(self, trait: Trait) -> bool:
+        """Whether the op has all of these traits."""
+        return trait in self.op.traits
+
+    def call(self) -> Call:
+        """The node as what `infer`, `evaluate` and `decompose` look at."""
+        types = [None if operand is None else operand.type for operand in self.operands]
+        return Call(self.op, types, self.attrs, self.regions, self.graph.symbols if self.graph else None, self.operands)
+
+    def set_operand(self, index: int, value: Value | None) -> None:
+        """Uses another value at a flat operand index."""
+        old = self.operands[index]
+        if old is value:
+            return
+        if old is not None:
+            old.uses.pop((self, index), None)
+        self.operands[index] = value
+        if value is not None:
+            value.uses[self, index] = None
+        if self.graph is not None:
+            self.graph.touch()
+
+    _set_use = set_operand
+
+    def set_attrs(self, **attrs: Any) -> None:
+        """Changes attributes; the results' types are not inferred again."""
+        self.attrs = self.op.normalize({**self.attrs, **attrs})
+        if self.graph is not None:
+            self.graph.touch()
+
+    def replace_by(self, values: Value | Sequence[Value]) -> None:
+        """Uses other values for all results, then erases the node. Names of the results move along."""
+        replacements = [values] if isinstance(values, Value) else list(values)
+        if len(replacements) != len(self.results):
+            raise IsthmusError(f"{len(replacements)} values cannot replace {len(self.results)} results", op=self.op.name)
+        for old, new in zip(self.results, replacements, strict=True):
+            if old.name and not new.name and new.producer is not None:
+                new.name = old.name
+            old.replace_by(new)
+        self.erase()
+
+    def erase(self) -> None:
+        """Takes the node out of its graph.
+
+        Raises:
+            IsthmusError: a result is still used.
+        """
+        if any(result.uses for result in self.results):
+            raise IsthmusError("cannot be erased: a result is still used", op=self.op.name, location=self.location)
+        graph = self.graph
+        if graph is None:
+            return
+        for region in self.regions:
+            region._release()
+        for index, operand in enumerate(self.operands):
+            if operand is not None:
+                operand.uses.pop((self, index), None)
+        graph._unlink(self)
+        self.graph = None
+
+    def walk_values(self) -> Iterator[Value]:
+        """The values used here, those that the regions take from outside included."""
+        for operand in self.operands:
+            if operand is not None:
+                yield operand
+        for region in self.regions:
+            yield from region.captured()
+
+    def symbols(self) -> Iterator[Symbol]:
+        """The symbols that the attributes use."""
+        for value in self.attrs.values():
+            if value.__class__ is not int and value.__class__ is not str:
+                yield from attributes.symbols_in(value)
+
+    def __repr__(self) -> str:
+        return f"Node({self.op.name} at {self.location})"
+
+
+class Graph:
+    """Inputs, nodes in order, outputs. A nested one is a region of a node and may use values from around it.
+
+    Attributes:
+        name: its name.
+        inputs: its inputs. Add with `add_input`.
+        parent: the node whose region this is; None at the top.
+        version: counts changes at the top graph; equal versions mean that nothing changed.
+        metadata: free text by key: where the model came from.
+    """
+
+    def __init__(self, name: str = "main", symbols: Symbols | None = None) -> None:
+        self.name = name
+        self.inputs: list[Value] = []
+        self.parent: Node | None = None
+        self.metadata: dict[str, str] = {}
+        self._symbols = symbols or Symbols()
+        self._outputs: list[Value] = []
+        self._first: Node | None = None
+        self._last: Node | None = None
+        self._count = 0
+        self._version = 0
+
+    # ---- what is in it
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """The outputs. Change them with `set_outputs`."""
+        return tuple(self._outputs)
+
+    @property
+    def root(self) -> Graph:
+        """The graph at the top."""
+        graph = self
+        while graph.parent is not None and graph.parent.graph is not None:
+            graph = graph.parent.graph
+        return graph
+
+    @property
+    def symbols(self) -> Symbols:
+        """The symbols of the whole model: those of the graph at the top."""
+        return self.root._symbols
+
+    @property
+    def version(self) -> int:
+        """Counts changes, in nested graphs too."""
+        return self.root._version
+
+    def touch(self) -> None:
+        """Counts a change."""
+        self.root._version += 1
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """The nodes in order. Nodes may be inserted, erased and replaced meanwhile; those put after the place that the
+        walk has reached are visited, erased ones are not."""
+        node = self._first
+        while node is not None:
+            yield node
+            # An erased node still knows what came after it; so may that one have been erased.
+            node = node._next
+            while node is not None and node.graph is not self:
+                node = node._next
+
+    def reversed_nodes(self) -> Iterator[Node]:
+        """The nodes, last first; the same freedom to edit."""
+        node = self._last
+        while node is not None:
+            yield node
+            node = node._previous
+            while node is not None and node.graph is not self:
+                node = node._previous
+
+    def walk(self) -> Iterator[Node]:
+        """The nodes in order, those of nested graphs after the node that holds them."""
+        stack = [self.nodes]
+        while stack:
+            node = next(stack[-1], None)
+            if node is None:
+                stack.pop()
+                continue
+            yield node
+            if node.graph is not None:
+                stack.extend(region.nodes for region in reversed(node.regions))
+
+    def graphs(self) -> Iterator[Graph]:
+        """This graph and all nested ones."""
+        yield self
+        for node in self.walk():
+            yield from node.regions
+
+    def captured(self) -> Iterator[Value]:
+        """The values from outside that this graph and those in it use, each once."""
+        inside: set[int] = {id(graph) for graph in self.graphs()}
+        seen: set[int] = set()
+        used = [operand for node in self.walk() for operand in node.operands if operand is not None]
+        used += [output for graph in self.graphs() for output in graph._outputs]
+        for value in used:
+            if id(value) not in seen:
+                seen.add(id(value))
+                if id(value.owner) not in inside:
+                    yield value
+
+    def weights(self) -> Iterator[Weight]:
+        """The weights of all constants, each handle once."""
+        seen: set[int] = set()
+        for node in self.walk():
+            if Trait.CONSTANT in node.op.traits:
+                found: Weight = node.attrs["value"]
+                if id(found) not in seen:
+                    seen.add(id(found))
+                    yield found
+
+    # ---- editing
+
+    def add_input(self, type: Type, name: str = "") -> Value:
+        """A new input, after the others."""
+        value = Value(type, None, self, len(self.inputs), name)
+        self.inputs.append(value)
+        self.touch()
+        return value
+
+    def remove_input(self, index: int) -> None:
+        """Takes an unused input away.
+
+        Raises:
+            IsthmusError: it is used.
+        """
+        if self.inputs[index].uses:
+            raise IsthmusError(f"input {self.inputs[index].name} is used and cannot be removed")
+        del self.inputs[index]
+        for position, value in enumerate(self.inputs):
+            value.index = position
+        self.touch()
+
+    def set_outputs(self, values: Iterable[Value]) -> None:
+        """Makes these the outputs; a value may be there more than once."""
+        for index, old in enumerate(self._outputs):
+            old.uses.pop((self, index), None)
+        self._outputs = list(values)
+        for index, new in enumerate(self._outputs):
+            new.uses[self, index] = None
+        self.touch()
+
+    def _set_use(self, index: int, value: Value) -> None:
+        self._outputs[index].uses.pop((self, index), None)
+        self._outputs[index] = value
+        value.uses[self, index] = None
+        self.touch()
+
+    def append(self, node: Node) -> Node:
+        """Puts a node at the end."""
+        return self.insert(node, before=None)
+
+    def insert(self, node: Node, before: Node | None) -> Node:
+        """Puts a node in front of another; at the end for None."""
+        node.graph = self
+        previous = self._last if before is None else before._previous
+        node._previous, node._next = previous, before
+        if previous is None:
+            self._first = node
+        else:
+            previous._next = node
+        if before is None:
+            self._last = node
+        else:
+            before._previous = node
+        self._count += 1
+        for index, operand in enumerate(node.operands):
+            if operand is not None:
+                operand.uses[node, index] = None
+        self.touch()
+        return node
+
+    def move(self, node: Node, before: Node | None) -> None:
+        """Moves a node of this graph in front of another; to the end for None."""
+        if before is node:
+            return
+        self._unlink(node)
+        self.insert(node, before)
+
+    def _unlink(self, node: Node) -> None:
+        # The node keeps its own links, so that a walk standing on it finds the way on.
+        if node._previous is None:
+            self._first = node._next
+        else:
+            node._previous._next = node._next
+        if node._next is None:
+            self._last = node._previous
+        else:
+            node._next._previous = node._previous
+        self._count -= 1
+        self.touch()
+
+    def _release(self) -> None:
+        """Forgets all uses that this nested graph makes of values, its own and outer ones."""
+        for graph in list(self.graphs()):
+            for index, output in enumerate(graph._outputs):
+                output.uses.pop((graph, index), None)
+            for node in graph.nodes:
+                for index, operand in enumerate(node.operands):
+                    if operand is not None:
+                        operand.uses.pop((node, index), None)
+
+    def clone(self, mapping: dict[Value, Value] | None = None) -> Graph:
+        """A copy that shares weights, symbols and, when nested, the outer values that it uses.
+
+        Args:
+            mapping: filled with the copy of each value; outer values found in it are replaced.
+        """
+        mapping = {} if mapping is None else mapping
+        copy = Graph(self.name, self._symbols)
+        copy.metadata = dict(self.metadata)
+        for value in self.inputs:
+            mapping[value] = copy.add_input(value.type, value.name)
+        for node in self.nodes:
+            copy.append(clone_node(node, mapping))
+        copy.set_outputs([mapping.get(value, value) for value in self._outputs])
+        return copy
+
+    def settle(self) -> None:
+        """Replaces joined symbols, everywhere, by what they were joined to."""
+        for graph in self.graphs():
+            for value in graph.inputs:
+                value.type = resolved(value.type)
+            for node in graph.nodes:
+                for result in node.results:
+                    result.type = resolved(result.type)
+                for name, attr in node.attrs.items():
+                    if attr.__class__ is not int and attr.__class__ is not str:
+                        node.attrs[name] = attributes.resolved(attr)
+        self.touch()
+
+    # ---- symbols
+
+    def binders(self) -> dict[Symbol, tuple[Value, int | None]]:
+        """What binds each symbol: a value and the axis whose size it is, or a value and None where it is the value itself.
+
+        Inputs of graphs and region arguments bind the symbols that stand alone in their types, the first one that
+        does; so do results of nodes; an integer that a model reads from data binds the symbol in its `symbol`
+        attribute.
+        """
+        found: dict[Symbol, tuple[Value, int | None]] = {}
+        for graph in self.graphs():
+            for value in graph.inputs:
+                bind(found, value)
+            for node in graph.nodes:
+                if not node.regions:
+                    symbol = node.attrs.get("symbol")
+                    if isinstance(symbol, Symbol):
+                        found.setdefault(symbol, (node.results[0], None))
+                for result in node.results:
+                    bind(found, result)
+        return found
+
+    def __str__(self) -> str:
+        from isthmus.ir.printer import print_graph
+
+        return print_graph(self)
+
+    def __repr__(self) -> str:
+        return f"Graph({self.name}, {len(self.inputs)} inputs, {len(self)} nodes, {len(self._outputs)} outputs)"
+
+
+def bind(found: dict[Symbol, tuple[Value, int | None]], value: Value) -> None:
+    """Adds the symbols that stand alone in a value's type and have no binder yet."""
+    if isinstance(value.type, Tensor) and value.type.shape:
+        for axis, dim in enumerate(value.type.shape):
+            if dim.__class__ is not int and dim is not None:
+                symbol = dim.symbol  # type: ignore[union-attr]
+                if symbol is not None and symbol not in found:
+                    found[symbol] = (value, axis)
+
+
+def clone_node(node: Node, mapping: dict[Value, Value]) -> Node:
+    """A copy of a node, in no graph yet, with operands replaced as `mapping` says; its results are added to it."""
+    operands = [None if operand is None else mapping.get(operand, operand) for operand in node.operands]
+    regions = [region.clone(mapping) for region in node.regions]
+    copy = Node(node.op, operands, dict(node.attrs), [result.type for result in node.results], regions, node.location)
+    for old, new in zip(node.results, copy.results, strict=True):
+        new.name = old.name
+        mapping[old] = new
+    return copy
+
+
+def type_symbols(type: Type) -> Iterator[Symbol]:
+    """The symbols in a type."""
+    if isinstance(type, Tensor):
+        for dim in type.shape or ():
+            yield from symbols(dim)
+    else:
+        yield from type_symbols(type.element)

@@ -1,0 +1,191 @@
+"""Evaluates graphs with numpy, op by op: the yardstick for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from isthmus.ir import attributes
+from isthmus.ir.builder import Builder
+from isthmus.ir.dims import Dim, Expr, Symbol, evaluate, resolve
+from isthmus.ir.dtypes import from_numpy
+from isthmus.ir.errors import EvaluationError, IsthmusError
+from isthmus.ir.graph import Graph, Node, Value
+from isthmus.ir.op import Call, Op
+from isthmus.ir.types import Optional, Tensor, Type
+from isthmus.ir.types import Sequence as SequenceType
+
+Listener = Callable[[Node, Sequence[Any]], None]
+
+
+def run(graph: Graph, inputs: Sequence[Any], listener: Listener | None = None) -> list[Any]:
+    """The outputs of a graph on these inputs.
+
+    Args:
+        graph: a graph at the top.
+        inputs: an array for each tensor input, a list for each sequence, None for an absent optional.
+        listener: called with each node and its results' content, right after it was evaluated.
+
+    Raises:
+        EvaluationError: an input does not fit its type, sizes contradict each other or what the graph assumes, or a
+            node cannot be evaluated.
+    """
+    interpreter = _Interpreter(listener)
+    arrays = [np.asarray(x) if isinstance(v.type, Tensor) else x for v, x in zip(graph.inputs, inputs, strict=True)]
+    dims: dict[Symbol, int] = {}
+    interpreter.enter(graph, arrays, dims)
+    for assumption in graph.symbols.assumptions:
+        try:
+            left, right = evaluate(resolve(assumption.left), dims), evaluate(resolve(assumption.right), dims)
+        except KeyError:
+            continue  # about a size that is known only later
+        relations = {"==": left == right, "!=": left != right, "<": left < right, "<=": left <= right}
+        relations |= {">": left > right, ">=": left >= right}
+        if not relations[assumption.relation]:
+            raise EvaluationError(f"the graph holds only for {assumption}", location=assumption.location, found=f"{left}, {right}")
+    return interpreter.body(graph, dims)
+
+
+class _Interpreter:
+    """The values computed so far. Values are unique in the whole model, so one table serves all nested graphs."""
+
+    def __init__(self, listener: Listener | None) -> None:
+        self.env: dict[Value, Any] = {}
+        self.listener = listener
+        self.dying: dict[Graph, dict[Node, list[Value]]] = {}
+
+    def enter(self, graph: Graph, arguments: Sequence[Any], dims: dict[Symbol, int]) -> None:
+        later = []
+        for value, argument in zip(graph.inputs, arguments, strict=True):
+            self.env[value] = argument
+            if isinstance(value.type, Tensor) and isinstance(argument, np.ndarray):
+                self.check(value, argument)
+                if value.type.shape is not None:
+                    for dim, size in zip(value.type.shape, argument.shape, strict=True):
+                        if isinstance(dim, Expr) and dim.symbol is not None:
+                            dims.setdefault(dim.symbol, size)
+                    later.append((value, value.type.shape, argument.shape))
+        for value, shape, sizes in later:
+            self.agree(value, shape, sizes, dims)
+
+    def check(self, value: Value, array: Any) -> None:
+        type = value.type
+        assert isinstance(type, Tensor)
+        if from_numpy(array.dtype) is not type.dtype or (type.shape is not None and len(type.shape) != array.ndim):
+            what = f"{value.name or 'a value'} has another type"
+            raise EvaluationError(what, expected=str(type), found=f"{array.dtype}{list(array.shape)}", location=value.location)
+
+    def agree(self, value: Value, shape: tuple[Dim, ...], sizes: tuple[int, ...], dims: dict[Symbol, int]) -> None:
+        """Binds symbols that stand alone, and holds every other dim against the actual size."""
+        for dim, size in zip(shape, sizes, strict=True):
+            if dim.__class__ is int:
+                expected = dim
+            elif (symbol := dim.symbol) is not None and symbol not in dims:  # type: ignore[union-attr]
+                dims[symbol] = size
+                continue
+            else:
+                try:
+                    expected = evaluate(resolve(dim), dims)
+                except KeyError:
+                    continue  # binds no symbol and uses one that nothing binds before
+            if expected != size:
+                what = f"{value.name or 'a value'} has another size than its type says"
+                found = f"{list(sizes)} with {', '.join(f'{s}={n}' for s, n in dims.items())}"
+                raise EvaluationError(what, expected=str(value.type), found=found, location=value.location)
+
+    def body(self, graph: Graph, dims: dict[Symbol, int]) -> list[Any]:
+        dying = self.dying.get(graph)
+        if dying is None:
+            dying = self.dying[graph] = _last_uses(graph)
+        for node in graph.nodes:
+            self.step(node, dims)
+            for value in dying.get(node, ()):
+                self.env.pop(value, None)
+        return [self.env[value] for value in graph.outputs]
+
+    def step(self, node: Node, dims: dict[Symbol, int]) -> None:
+        operands = [None if value is None else self.env[value] for value in node.operands]
+        try:
+            attrs = {name: attributes.map_dims(attr, lambda dim: evaluate(resolve(dim), dims)) for name, attr in node.attrs.items()}
+            call = Call(node.op, [type_of(x) for x in operands], attrs, node.regions, None, node.operands)
+            call.run = lambda region, arguments: self.region(region, arguments, dims)
+            found = node.op.evaluate(call, *node.op.group(operands))
+        except IsthmusError as error:
+            error.location = error.location or node.location
+            raise
+        except KeyError as error:
+            raise EvaluationError(f"nothing binds {error}", op=node.op.name, location=node.location) from error
+        except (ArithmeticError, ValueError, IndexError, TypeError) as error:
+            raise EvaluationError(str(error), op=node.op.name, location=node.location) from error
+        results = found if isinstance(found, tuple) else (found,)
+        if len(results) != len(node.results):
+            raise EvaluationError(f"gave {len(results)} results, not {len(node.results)}", op=node.op.name)
+        symbol = node.attrs.get("symbol")
+        if isinstance(symbol, Symbol):
+            dims[symbol] = int(results[0])
+        for value, result in zip(node.results, results, strict=True):
+            if isinstance(value.type, Tensor):
+                result = np.asarray(result)
+                self.check(value, result)
+                if value.type.shape is not None:
+                    self.agree(value, value.type.shape, result.shape, dims)
+            self.env[value] = result
+        if self.listener is not None:
+            self.listener(node, results)
+
+    def region(self, graph: Graph, arguments: Sequence[Any], dims: dict[Symbol, int]) -> list[Any]:
+        inner = dict(dims)  # what a turn of a loop binds is forgotten after it
+        self.enter(graph, [np.asarray(x) if isinstance(v.type, Tensor) else x for v, x in zip(graph.inputs, arguments, strict=True)], inner)
+        return self.body(graph, inner)
+
+
+def _last_uses(graph: Graph) -> dict[Node, list[Value]]:
+    """The values of this graph that die with each of its nodes."""
+    position = {node: number for number, node in enumerate(graph.nodes)}
+    dying: dict[Node, list[Value]] = {}
+    for value in [*graph.inputs, *(result for node in graph.nodes for result in node.results)]:
+        last = value.producer
+        for user, _ in value.uses:
+            while isinstance(user, Graph) and user is not graph and user.parent is not None:
+                user = user.parent
+            while isinstance(user, Node) and user.graph is not graph and user.graph is not None and user.graph.parent:
+                user = user.graph.parent
+            if isinstance(user, Graph):
+                break  # an output
+            if last is None or position.get(user, -1) > position.get(last, -1):
+                last = user
+        else:
+            if last is not None:
+                dying.setdefault(last, []).append(value)
+    return dying
+
+
+def type_of(content: Any) -> Type | None:
+    """The type of an array or of a list of arrays; None for None."""
+    if content is None:
+        return None
+    if isinstance(content, list):
+        elements = [type_of(item) for item in content]
+        first = elements[0] if elements else None
+        if not isinstance(first, Tensor):
+            return SequenceType(first or Optional(Tensor(from_numpy(np.float32), None)))
+        return SequenceType(first if all(element == first for element in elements) else Tensor(first.dtype, None))
+    array = np.asarray(content)
+    return Tensor(from_numpy(array.dtype), array.shape)
+
+
+def evaluate_decomposed(op: Op, call: Call, operands: Sequence[Any]) -> Any:
+    """What an op's decomposition evaluates to on concrete operands."""
+    graph = Graph(op.name)
+    builder = Builder(graph)
+    values = [None if type is None else graph.add_input(type) for type in call.types]
+    inner = Call(op, call.types, call.attrs, call.regions, graph.symbols, values)
+    found = op.decompose(builder, inner, *op.group(values))
+    if found is NotImplemented:
+        raise EvaluationError("has neither an evaluation nor a decomposition", op=op.name)
+    graph.set_outputs([found] if isinstance(found, Value) else found)
+    flat = [operand for operand in op.flatten(operands) if operand is not None]
+    results = run(graph, flat)
+    return results[0] if isinstance(found, Value) else tuple(results)

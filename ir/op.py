@@ -1,0 +1,474 @@
+"""What an op is: one row of the op table.
+
+A row states operands, attributes, results, traits, type inference, evaluation, decomposition and samples. The builder's
+method, the printer, the parser, the verifier, the generated documentation and the generated tests all come from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Flag, auto
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+
+from isthmus.ir import dtypes
+from isthmus.ir.attributes import REQUIRED, Attribute
+from isthmus.ir.dims import Dim, Expr
+from isthmus.ir.dtypes import DType
+from isthmus.ir.errors import InferError
+from isthmus.ir.symbols import Symbols
+from isthmus.ir.types import Tensor, Type
+
+if TYPE_CHECKING:
+    from isthmus.ir.builder import Builder
+    from isthmus.ir.graph import Graph, Value
+
+
+class Trait(Flag):
+    """What passes may rely on without knowing an op by name."""
+
+    NONE = 0
+    PURE = auto()
+    """The results depend on operands and attributes alone, and nothing else happens."""
+    ELEMENTWISE = auto()
+    """Each element of the result depends on the elements at the same place, with numpy's broadcasting."""
+    COMMUTATIVE = auto()
+    """The first two operands may be swapped."""
+    IDEMPOTENT = auto()
+    """f(f(x)) is f(x)."""
+    INVOLUTION = auto()
+    """f(f(x)) is x."""
+    RANDOM = auto()
+    """The values (not dtypes and shapes) of the results differ from run to run."""
+    EFFECT = auto()
+    """Something happens besides the results; such nodes are kept, and in order."""
+    CONSTANT = auto()
+    """The result is the weight in the attribute `value`."""
+    COARSE = auto()
+    """Says what the author meant; `decompose` gives the finer ops."""
+    ISOLATED = auto()
+    """The regions use no values from outside; what they need is handed to them as operands."""
+    LAYOUT = auto()
+    """The elements of the result are those of the first operand, in row-major order, under another shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand in a row.
+
+    Attributes:
+        name: its name.
+        dtypes: element types that it may have; None for any type at all, sequences included.
+        group: operands of one group have the same element type; empty for none.
+        optional: it may be absent (None).
+        variadic: it is a list of values of any length; at most one operand of a row is.
+    """
+
+    name: str
+    dtypes: frozenset[DType] | None
+    group: str = ""
+    optional: bool = False
+    variadic: bool = False
+
+
+_CONSTRAINTS: Final = {
+    "any": dtypes.ANY,
+    "numeric": dtypes.NUMERIC,
+    "real": dtypes.REAL,
+    "float": dtypes.FLOAT,
+    "int": dtypes.INTEGER,
+    "index": dtypes.INDEX,
+    "bool": dtypes.BOOL,
+    "complex": dtypes.COMPLEX,
+    "string": frozenset((dtypes.string,)),
+    "bits": dtypes.INTEGER | dtypes.BOOL,
+    "ordered": dtypes.REAL | dtypes.BOOL,
+    "inexact": dtypes.FLOAT | dtypes.COMPLEX,
+}
+
+
+def operands(text: str) -> tuple[Operand, ...]:
+    """Reads a row's operands, such as ``x: float T, weight: float T, bias?: float T`` or ``xs*: any T``.
+
+    After the colon stands a set of element types (`any`, `numeric`, `real`, `float`, `int`, `index`, `bool`, `complex`,
+    `string`, `bits`, `ordered`, `inexact`, a dtype's name, or `type` for any type at all, sequences included), then
+    perhaps the name of a group whose members have one element type. ``?`` marks an operand that may be absent, ``*``
+    a list.
+    """
+    found = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, constraint = part.partition(":")
+        words = constraint.split() or ["any"]
+        allowed = None if words[0] == "type" else _CONSTRAINTS.get(words[0])
+        if allowed is None and words[0] != "type":
+            allowed = frozenset((dtypes.dtype(words[0]),))
+        found.append(
+            Operand(name.rstrip("?*"), allowed, words[1] if len(words) > 1 else "", name.endswith("?"), name.endswith("*"))
+        )
+    return tuple(found)
+
+
+class Call:
+    """An op applied to something: what `infer`, `evaluate` and `decompose` look at.
+
+    Attributes:
+        op: the op.
+        types: the operands' types, flat; None for an absent one.
+        attrs: every attribute of the row, in normal form.
+        regions: nested graphs.
+        symbols: where new symbols come from and equalities go.
+        values: the operands themselves, flat, where there is a graph already; empty otherwise.
+        run: evaluates one of the regions on arrays, in `evaluate` alone.
+    """
+
+    __slots__ = ("attrs", "op", "regions", "run", "symbols", "types", "values")
+
+    def __init__(
+        self,
+        op: Op,
+        types: Sequence[Type | None],
+        attrs: dict[str, Any],
+        regions: Sequence[Graph] = (),
+        symbols: Symbols | None = None,
+        values: Sequence[Value | None] = (),
+    ) -> None:
+        self.op = op
+        self.types = types
+        self.attrs = attrs
+        self.regions = regions
+        self.symbols = Symbols() if symbols is None else symbols
+        self.values = values
+        self.run: Callable[[Graph, Sequence[Any]], list[Any]] = _no_run
+
+    def __getitem__(self, attribute: str) -> Any:
+        return self.attrs[attribute]
+
+    def tensor(self, index: int) -> Tensor:
+        """The type of an operand that is a tensor of known rank.
+
+        Raises:
+            InferError: it is absent, not a tensor, or of unknown rank.
+        """
+        type = self.types[index]
+        if type.__class__ is not Tensor or type.shape is None:  # type: ignore[union-attr]
+            raise self.error(f"operand {self.op.operand_name(index)} must be a tensor of known rank", found=str(type))
+        return type  # type: ignore[return-value]
+
+    def shape(self, index: int) -> tuple[Dim, ...]:
+        """The shape of a tensor operand of known rank."""
+        return self.tensor(index).shape  # type: ignore[return-value]
+
+    def dtype(self, index: int) -> DType:
+        """The element type of a tensor operand (its rank may be unknown).
+
+        Raises:
+            InferError: it is absent or not a tensor.
+        """
+        type = self.types[index]
+        if not isinstance(type, Tensor):
+            raise self.error(f"operand {self.op.operand_name(index)} must be a tensor", found=str(type))
+        return type.dtype
+
+    def axis(self, axis: int, rank: int) -> int:
+        """The axis counted from the front.
+
+        Raises:
+            InferError: there is no such axis.
+        """
+        if not -rank <= axis < rank:
+            raise self.error(f"axis {axis} is out of range for rank {rank}")
+        return axis % rank
+
+    def unify(self, left: Dim, right: Dim, what: str) -> Dim:
+        """The dim that two dims must agree on; an unknown is assumed and recorded.
+
+        Raises:
+            InferError: they are known to differ.
+        """
+        if left.__class__ is int and right.__class__ is int:
+            if left == right:
+                return left
+        elif self.symbols.unify(left, right):
+            return left if right.__class__ is not int else right
+        raise self.error(f"{what} do not agree", expected=str(left), found=str(right))
+
+    def broadcast(self, *shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
+        """The shape that several shapes broadcast to, by numpy's rules.
+
+        A size of 1 gives way only where it is known to be 1; two unknown sizes are assumed equal and recorded.
+        """
+        first = shapes[0]
+        if all(shape == first for shape in shapes):
+            return first
+        rank = max(map(len, shapes))
+        result: list[Dim] = []
+        for axis in range(-rank, 0):
+            dim: Dim = 1
+            for shape in shapes:
+                if len(shape) >= -axis:
+                    other = shape[axis]
+                    if other is dim or (other.__class__ is int and other == 1):
+                        continue
+                    dim = other if dim.__class__ is int and dim == 1 else self.unify(dim, other, "broadcast sizes")
+            result.append(dim)
+        return tuple(result)
+
+    def fresh(self, prefix: str = "u", lo: float = 0, hi: float = float("inf")) -> Dim:
+        """A dim that only running the model can tell."""
+        return self.symbols.fresh(prefix, lo, hi)
+
+    def error(self, message: str, *, expected: str | None = None, found: str | None = None) -> InferError:
+        """An error about this call."""
+        types = ", ".join("none" if type is None else str(type) for type in self.types)
+        return InferError(message, op=self.op.name, expected=expected, found=found or f"operands ({types})")
+
+
+def _no_run(graph: Graph, arguments: Sequence[Any]) -> list[Any]:
+    raise RuntimeError("regions can only be run while evaluating")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A well-typed use of an op, for the generated tests.
+
+    Attributes:
+        operands: numpy arrays, one an operand; None for an absent one; a list for a variadic one or a sequence.
+        attrs: attributes.
+        regions: makes the nested graphs, given a builder.
+        note: what is special about it; part of the test's name.
+        symbolic: whether it also holds with every dim of every operand replaced by a symbol.
+    """
+
+    operands: tuple[Any, ...]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    regions: Any = None
+    note: str = ""
+    symbolic: bool = True
+
+
+def sample(*operands: Any, regions: Any = None, note: str = "", symbolic: bool = True, **attrs: Any) -> Sample:
+    """A `Sample` in short."""
+    return Sample(operands, attrs, regions, note, symbolic)
+
+
+def rng() -> np.random.Generator:
+    """The generator that samples draw from: the same numbers at each call."""
+    return np.random.default_rng(0)
+
+
+class Op:
+    """One row of the op table. Subclass it (or a family's subclass) and register an instance.
+
+    Attributes:
+        name: unique name, such as ``conv``.
+        operands: see `operands`.
+        attributes: attributes by name, in order.
+        traits: what passes may rely on.
+        regions: names of the nested graphs.
+        source: where the semantics are defined, such as ``numpy.matmul`` or ``ONNX Conv-22``.
+    """
+
+    name: str = ""
+    operands: tuple[Operand, ...] = ()
+    attributes: ClassVar[dict[str, Attribute]] | dict[str, Attribute] = {}
+    traits: Trait = Trait.PURE
+    regions: tuple[str, ...] = ()
+    source: str = ""
+
+    def infer(self, call: Call) -> Sequence[Type]:
+        """The results' types.
+
+        Raises:
+            InferError: the operands' types or the attributes do not fit.
+        """
+        raise NotImplementedError
+
+    def evaluate(self, call: Call, *operands: Any) -> Any:
+        """The results as numpy arrays: one, or a tuple when there are several.
+
+        Args:
+            call: the attributes hold plain integers here, and the types concrete shapes.
+            operands: one an operand: an array, None for an absent one, a list for a variadic one or a sequence.
+
+        By default the decomposition is evaluated.
+        """
+        from isthmus.ir.interpreter import evaluate_decomposed
+
+        return evaluate_decomposed(self, call, operands)
+
+    def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
+        """The same in finer ops: the result, or a tuple; NotImplemented when there is no finer form.
+
+        Args:
+            b: builds the finer nodes in place.
+            call: the attributes and types.
+            operands: one an operand: a value, None for an absent one, a list for a variadic one.
+        """
+        return NotImplemented
+
+    def infer_value(self, call: Call, *operands: tuple[Dim, ...] | None) -> Sequence[tuple[Dim, ...] | None] | None:
+        """The results' elements as dims, for ops that small integer tensors are computed with; None when not followed.
+
+        Args:
+            call: the attributes and types.
+            operands: the elements of each operand, in row-major order; None where they are not known.
+        """
+        return None
+
+    def samples(self) -> Iterable[Sample]:
+        """Well-typed uses, small and of every kind."""
+        return ()
+
+    # ---- from the row
+
+    def operand_name(self, index: int) -> str:
+        """The name of the operand at a flat index."""
+        for number, operand in enumerate(self.operands):
+            if operand.variadic or number == index:
+                return operand.name
+        return str(index)
+
+    def group(self, flat: Sequence[Any]) -> list[Any]:
+        """Flat operands as one an operand of the row, a variadic one as a list."""
+        result: list[Any] = []
+        position = 0
+        spare = len(flat) - len(self.operands)
+        for operand in self.operands:
+            if operand.variadic:
+                result.append(list(flat[position : position + spare + 1]))
+                position += spare + 1
+            else:
+                result.append(flat[position] if position < len(flat) else None)
+                position += 1
+        return result
+
+    def flatten(self, grouped: Sequence[Any]) -> list[Any]:
+        """The inverse of `group`; operands left out at the end are absent."""
+        if len(grouped) > len(self.operands):
+            raise InferError(f"takes {len(self.operands)} operands, got {len(grouped)}", op=self.name)
+        flat: list[Any] = []
+        for number, operand in enumerate(self.operands):
+            value = grouped[number] if number < len(grouped) else None
+            if operand.variadic:
+                flat.extend(value or ())
+            else:
+                flat.append(value)
+        return flat
+
+    def normalize(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Every attribute of the row in normal form and in the row's order.
+
+        Raises:
+            InferError: one is unknown, missing or of the wrong kind.
+        """
+        table = self.attributes
+        result = {}
+        for name, attribute in table.items():
+            value = attrs.get(name, REQUIRED)
+            if value is REQUIRED:
+                if attribute.default is REQUIRED:
+                    raise InferError(f"attribute {name} is missing", op=self.name, expected=attribute.kind)
+                result[name] = attribute.default
+            elif value is None and attribute.default is None:
+                result[name] = None
+            else:
+                try:
+                    result[name] = attribute.normalize(value)
+                except (TypeError, ValueError) as error:
+                    raise InferError(f"attribute {name}: {error}", op=self.name, expected=attribute.kind) from None
+        if len(attrs) > len(table) or any(name not in table for name in attrs):
+            unknown = sorted(set(attrs) - set(table))
+            if unknown:
+                raise InferError(f"has no attribute {', '.join(unknown)}", op=self.name, expected=", ".join(table) or "none")
+        return result
+
+    def check(self, call: Call) -> None:
+        """Checks the operands against the row: number, presence, element types.
+
+        Raises:
+            InferError: they do not fit.
+        """
+        groups: dict[str, DType] = {}
+        types = call.types
+        variadic = any(operand.variadic for operand in self.operands)
+        if len(types) != len(self.operands) and not (variadic and len(types) >= len(self.operands) - 1):
+            raise call.error(f"takes {len(self.operands)} operands, got {len(types)}")
+        position = 0
+        for operand in self.operands:
+            count = len(types) - len(self.operands) + 1 if operand.variadic else 1
+            for type in types[position : position + count]:
+                if type is None:
+                    if not (operand.optional or operand.variadic):
+                        raise call.error(f"operand {operand.name} must be given")
+                elif operand.dtypes is not None:
+                    if not isinstance(type, Tensor):
+                        raise call.error(f"operand {operand.name} must be a tensor", found=str(type))
+                    element = type.dtype
+                    if element not in operand.dtypes:
+                        allowed = ", ".join(d.name for d in dtypes.ALL if d in operand.dtypes)
+                        raise call.error(f"operand {operand.name} has a wrong dtype", expected=allowed, found=str(type))
+                    if operand.group and groups.setdefault(operand.group, element) is not element:
+                        expected = f"{groups[operand.group]} as the operands before it"
+                        raise call.error(f"operand {operand.name} has another dtype", expected=expected, found=str(type))
+            position += count
+
+    def infer_checked(self, call: Call) -> Sequence[Type]:
+        """`check`, then `infer`."""
+        self.check(call)
+        return self.infer(call)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class OpTable:
+    """Ops by name. Third parties add theirs with `register`."""
+
+    def __init__(self) -> None:
+        self._ops: dict[str, Op] = {}
+
+    def register(self, op: Op) -> Op:
+        """Adds a row.
+
+        Raises:
+            ValueError: the name is taken or not a name (letters, digits, ``_``, ``.``).
+        """
+        if not op.name or not op.name.replace(".", "_").isidentifier():
+            raise ValueError(f"{op.name!r} is not a name for an op")
+        if op.name in self._ops:
+            raise ValueError(f"there is an op {op.name} already")
+        self._ops[op.name] = op
+        return op
+
+    def __getitem__(self, name: str) -> Op:
+        return self._ops[name]
+
+    def get(self, name: str) -> Op | None:
+        """The op of this name, or None."""
+        return self._ops.get(name)
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self._ops.values())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._ops
+
+    def __len__(self) -> int:
+        return len(self._ops)
+
+
+OPS: Final = OpTable()
+"""The op table."""
+
+
+def register(op: type[Op]) -> type[Op]:
+    """Class decorator: puts an instance of the row into the table."""
+    OPS.register(op())
+    return op
+
+
+def is_symbolic(shape: Iterable[Dim]) -> bool:
+    """Whether a shape has a dim that is not a plain integer."""
+    return any(isinstance(dim, Expr) for dim in shape)

@@ -1,0 +1,152 @@
+"""The symbols of one graph: their names, their ranges, and what was found out about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from isthmus.ir.dims import INF, Bound, Dim, Expr, Symbol, bounds, hint, resolve, same, symbols
+from isthmus.ir.location import UNKNOWN, Location
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """Something that the graph takes for granted about its sizes.
+
+    Attributes:
+        relation: ``==``, ``!=``, ``<``, ``<=``, ``>`` or ``>=``.
+        left: a dim.
+        right: a dim.
+        location: the line in the user's model that asked.
+    """
+
+    relation: str
+    left: Dim
+    right: Dim
+    location: Location = UNKNOWN
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.relation} {self.right}"
+
+
+class Symbols:
+    """Symbols by name, in the order in which they were made, and the assumptions over them.
+
+    Attributes:
+        by_name: every symbol.
+        assumptions: what was taken for granted, in order, each once.
+        location: the place to blame for assumptions made now; builders keep it current.
+        listener: called with each new assumption before it takes effect; may raise to refuse it.
+    """
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Symbol] = {}
+        self.assumptions: list[Assumption] = []
+        self.location = UNKNOWN
+        self.listener: Callable[[Assumption], None] | None = None
+        self._equal: set[tuple[Dim, Dim]] = set()
+        self._counters: dict[str, int] = {}
+
+    def declare(self, name: str, lo: Bound = 1, hi: Bound = INF, hint: int | None = None) -> Symbol:
+        """The symbol of this name, made when there is none yet."""
+        found = self.by_name.get(name)
+        if found is None:
+            found = self.by_name[name] = Symbol(name, lo, hi, hint)
+        return found
+
+    def fresh(self, prefix: str = "u", lo: Bound = 0, hi: Bound = INF, hint: int | None = None) -> Dim:
+        """A new symbol, as a dim, named after `prefix` and a number."""
+        number = self._counters.get(prefix, 0)
+        while (name := f"{prefix}{number}") in self.by_name:
+            number += 1
+        self._counters[prefix] = number + 1
+        return self.declare(name, lo, hi, hint).dim
+
+    def same(self, left: Dim, right: Dim) -> bool | None:
+        """Whether two dims are the same, with what was assumed taken into account."""
+        answer = same(left, right)
+        if answer is None and self._equal:
+            pair = (resolve(left), resolve(right))
+            return True if pair in self._equal or pair[::-1] in self._equal else None
+        return answer
+
+    def assume(self, relation: str, left: Dim, right: Dim) -> None:
+        """Take a relation for granted and write it down."""
+        assumption = Assumption(relation, left, right, self.location)
+        if self.listener is not None:
+            self.listener(assumption)
+        self.assumptions.append(assumption)
+
+    def unify(self, left: Dim, right: Dim) -> bool:
+        """Take two dims to be the same. False when they cannot be; nothing happens then.
+
+        Where one side can be solved for a symbol, that symbol is joined to the rest, so that later comparisons know.
+        """
+        answer = self.same(left, right)
+        if answer is not None:
+            return answer
+        left, right = resolve(left), resolve(right)
+        self.assume("==", left, right)
+        solved = self._solve(left, right)
+        if solved is None:
+            self._equal.add((left, right))
+        else:
+            symbol, value = solved
+            self._join(symbol, value)
+        return True
+
+    def _solve(self, left: Dim, right: Dim) -> tuple[Symbol, Dim] | None:
+        difference = left - right
+        assert isinstance(difference, Expr)
+        order = list(self.by_name.values())
+        candidates = []
+        every = list(symbols(difference))
+        for monomial, coefficient in difference.terms:
+            if len(monomial) == 1 and isinstance(monomial[0], Symbol) and abs(coefficient) == 1:
+                symbol = monomial[0]
+                if every.count(symbol) == 1:
+                    candidates.append((order.index(symbol) if symbol in order else -1, symbol, coefficient))
+        if not candidates:
+            return None
+        # The youngest symbol gives way, so that the names the user knows survive.
+        _, symbol, coefficient = max(candidates, key=lambda candidate: candidate[0])
+        return symbol, symbol.dim - difference if coefficient == 1 else symbol.dim + difference
+
+    def _join(self, symbol: Symbol, value: Dim) -> None:
+        symbol.joined = value
+        other = value.symbol if isinstance(value, Expr) else None
+        if other is not None:
+            other.lo, other.hi = max(other.lo, symbol.lo), min(other.hi, symbol.hi)
+            if other.hint is None:
+                other.hint = symbol.hint
+
+    def narrow(self, symbol: Symbol, lo: Bound = -INF, hi: Bound = INF) -> None:
+        """Shrink the range of a symbol."""
+        symbol.lo, symbol.hi = max(symbol.lo, lo), min(symbol.hi, hi)
+
+    def constrain(self, relation: str, left: Dim, right: Dim) -> bool:
+        """Take an inequality for granted, by narrowing a symbol's range where that says it all, else as an assumption.
+
+        False when it cannot hold; nothing happens then.
+        """
+        lo, hi = bounds(resolve(left) - resolve(right))
+        shift = {"<": 1, ">": -1}.get(relation, 0)
+        upper = relation in ("<", "<=")
+        if (lo + shift > 0) if upper else (hi + shift < 0):
+            return False
+        if (hi + shift <= 0) if upper else (lo + shift >= 0):
+            return True
+        self.assume(relation, left, right)
+        symbol = left.symbol if isinstance(left, Expr) else None
+        if symbol is not None and isinstance(right, int):
+            if upper:
+                self.narrow(symbol, hi=right - shift)
+            else:
+                self.narrow(symbol, lo=right - shift)
+        return True
+
+
+def hint_of(shape: tuple[Dim, ...]) -> tuple[int, ...] | None:
+    """The shape at the hints of its symbols, or None when one has none."""
+    found = tuple(hint(dim) for dim in shape)
+    return None if any(size is None for size in found) else tuple(size for size in found if size is not None)

@@ -1,0 +1,71 @@
+"""Types of values: tensors, sequences and optionals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from isthmus.ir.dims import Dim, resolve
+from isthmus.ir.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor.
+
+    Attributes:
+        dtype: the element type.
+        shape: its dims, each an int or an expression; None for a tensor of unknown rank, which only importers
+            make; a dim of None, allowed only inside `Sequence` and `Optional`, is one that differs between elements.
+    """
+
+    dtype: DType
+    shape: tuple[Dim, ...] | None
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.dtype}[*]"
+        return f"{self.dtype}[{', '.join('?' if d is None else str(d) for d in self.shape)}]"
+
+    @property
+    def rank(self) -> int:
+        """The number of dims.
+
+        Raises:
+            ValueError: the rank is unknown.
+        """
+        if self.shape is None:
+            raise ValueError("the rank of this tensor is unknown")
+        return len(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A list of any length; each element has the type `element`."""
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"seq<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value of the type `element`, or nothing."""
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"opt<{self.element}>"
+
+
+Type: TypeAlias = Tensor | Sequence | Optional
+
+
+def resolved(type: Type) -> Type:
+    """The same type with joined symbols replaced by what they were joined to."""
+    if isinstance(type, Tensor):
+        if type.shape is None or all(d.__class__ is int or d is None for d in type.shape):
+            return type
+        return Tensor(type.dtype, tuple(d if d is None else resolve(d) for d in type.shape))
+    return type.__class__(resolved(type.element))
