@@ -69,8 +69,7 @@ class Builder:
 
         def build(*operands: Any, regions: Sequence[Graph] = (), **attrs: Any) -> Any:
             grouped = list(operands)
-            for operand in op.operands[len(grouped) :]:
-                grouped.append(attrs.pop(operand.name, None))
+            grouped += [attrs.pop(operand.name, None) for operand in op.operands[len(grouped) :]]
             flat = self._lift(op, grouped)
             results = self.emit(op, flat, attrs, regions).results
             return results[0] if len(results) == 1 else tuple(results)
@@ -80,6 +79,8 @@ class Builder:
     def _lift(self, op: Op, grouped: list[Any]) -> list[Value | None]:
         if len(grouped) > len(op.operands):
             raise InferError(f"takes {len(op.operands)} operands, got {len(grouped)}", op=op.name)
+        if not op.variadic and all(value is None or value.__class__ is Value for value in grouped):
+            return grouped
         groups: dict[str, DType] = {}
         for operand, value in zip(op.operands, grouped, strict=True):
             for item in (value or ()) if operand.variadic else (value,):
@@ -87,8 +88,9 @@ class Builder:
                     groups.setdefault(operand.group, item.type.dtype)
         flat: list[Value | None] = []
         for operand, value in zip(op.operands, grouped, strict=True):
-            for item in (value or ()) if operand.variadic else (value,):
-                flat.append(item if item is None or isinstance(item, Value) else self.constant(item, groups.get(operand.group)))
+            items = (value or ()) if operand.variadic else (value,)
+            known = groups.get(operand.group)
+            flat += [item if item is None or isinstance(item, Value) else self.constant(item, known) for item in items]
         return flat
 
     def constant(self, value: object, dtype: DType | None = None, name: str = "") -> Value:

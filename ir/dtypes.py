@@ -5,7 +5,7 @@ How sub-byte elements are packed into bytes is the affair of `isthmus.ir.weights
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
@@ -27,7 +27,7 @@ class DType:
         self.name = name
         self.bits = bits
         self.kind = kind
-        self.numpy: np.dtype = np.dtype(numpy)  # type: ignore[type-arg, call-overload]
+        self.numpy: np.dtype[Any] = np.dtype(numpy)  # type: ignore[call-overload]
         self.is_float = kind == "float"
         self.is_integer = kind in ("int", "uint")
         self.is_signed = kind in ("int", "float", "complex")

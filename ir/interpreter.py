@@ -33,9 +33,8 @@ def run(graph: Graph, inputs: Sequence[Any], listener: Listener | None = None) -
             node cannot be evaluated.
     """
     interpreter = _Interpreter(listener)
-    arrays = [np.asarray(x) if isinstance(v.type, Tensor) else x for v, x in zip(graph.inputs, inputs, strict=True)]
     dims: dict[Symbol, int] = {}
-    interpreter.enter(graph, arrays, dims)
+    interpreter.enter(graph, _arrays(graph, inputs), dims)
     for assumption in graph.symbols.assumptions:
         try:
             left, right = evaluate(resolve(assumption.left), dims), evaluate(resolve(assumption.right), dims)
@@ -44,7 +43,8 @@ def run(graph: Graph, inputs: Sequence[Any], listener: Listener | None = None) -
         relations = {"==": left == right, "!=": left != right, "<": left < right, "<=": left <= right}
         relations |= {">": left > right, ">=": left >= right}
         if not relations[assumption.relation]:
-            raise EvaluationError(f"the graph holds only for {assumption}", location=assumption.location, found=f"{left}, {right}")
+            found = f"{left}, {right}"
+            raise EvaluationError(f"the graph holds only for {assumption}", location=assumption.location, found=found)
     return interpreter.body(graph, dims)
 
 
@@ -106,9 +106,12 @@ class _Interpreter:
         return [self.env[value] for value in graph.outputs]
 
     def step(self, node: Node, dims: dict[Symbol, int]) -> None:
+        def concrete(dim: Dim) -> int:
+            return evaluate(resolve(dim), dims)
+
         operands = [None if value is None else self.env[value] for value in node.operands]
         try:
-            attrs = {name: attributes.map_dims(attr, lambda dim: evaluate(resolve(dim), dims)) for name, attr in node.attrs.items()}
+            attrs = {name: attributes.map_dims(attr, concrete) for name, attr in node.attrs.items()}
             call = Call(node.op, [type_of(x) for x in operands], attrs, node.regions, None, node.operands)
             call.run = lambda region, arguments: self.region(region, arguments, dims)
             found = node.op.evaluate(call, *node.op.group(operands))
@@ -137,8 +140,14 @@ class _Interpreter:
 
     def region(self, graph: Graph, arguments: Sequence[Any], dims: dict[Symbol, int]) -> list[Any]:
         inner = dict(dims)  # what a turn of a loop binds is forgotten after it
-        self.enter(graph, [np.asarray(x) if isinstance(v.type, Tensor) else x for v, x in zip(graph.inputs, arguments, strict=True)], inner)
+        self.enter(graph, _arrays(graph, arguments), inner)
         return self.body(graph, inner)
+
+
+def _arrays(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+    if len(inputs) != len(graph.inputs):
+        raise EvaluationError(f"{graph.name} takes {len(graph.inputs)} inputs, got {len(inputs)}")
+    return [np.asarray(x) if isinstance(v.type, Tensor) else x for v, x in zip(graph.inputs, inputs, strict=True)]
 
 
 def _last_uses(graph: Graph) -> dict[Node, list[Value]]:

@@ -6,10 +6,11 @@ method, the printer, the parser, the verifier, the generated documentation and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -152,9 +153,9 @@ class Call:
             InferError: it is absent, not a tensor, or of unknown rank.
         """
         type = self.types[index]
-        if type.__class__ is not Tensor or type.shape is None:  # type: ignore[union-attr]
+        if not isinstance(type, Tensor) or type.shape is None:
             raise self.error(f"operand {self.op.operand_name(index)} must be a tensor of known rank", found=str(type))
-        return type  # type: ignore[return-value]
+        return type
 
     def shape(self, index: int) -> tuple[Dim, ...]:
         """The shape of a tensor operand of known rank."""
@@ -200,7 +201,7 @@ class Call:
         A size of 1 gives way only where it is known to be 1; two unknown sizes are assumed equal and recorded.
         """
         first = shapes[0]
-        if all(shape == first for shape in shapes):
+        if shapes.count(first) == len(shapes):
             return first
         rank = max(map(len, shapes))
         result: list[Dim] = []
@@ -272,7 +273,7 @@ class Op:
 
     name: str = ""
     operands: tuple[Operand, ...] = ()
-    attributes: ClassVar[dict[str, Attribute]] | dict[str, Attribute] = {}
+    attributes: Mapping[str, Attribute] = {}
     traits: Trait = Trait.PURE
     regions: tuple[str, ...] = ()
     source: str = ""
@@ -322,6 +323,11 @@ class Op:
         return ()
 
     # ---- from the row
+
+    @cached_property
+    def variadic(self) -> bool:
+        """Whether one of the operands is a list."""
+        return any(operand.variadic for operand in self.operands)
 
     def operand_name(self, index: int) -> str:
         """The name of the operand at a flat index."""
@@ -378,10 +384,9 @@ class Op:
                     result[name] = attribute.normalize(value)
                 except (TypeError, ValueError) as error:
                     raise InferError(f"attribute {name}: {error}", op=self.name, expected=attribute.kind) from None
-        if len(attrs) > len(table) or any(name not in table for name in attrs):
-            unknown = sorted(set(attrs) - set(table))
-            if unknown:
-                raise InferError(f"has no attribute {', '.join(unknown)}", op=self.name, expected=", ".join(table) or "none")
+        if attrs and not attrs.keys() <= table.keys():
+            unknown = ", ".join(sorted(attrs.keys() - table.keys()))
+            raise InferError(f"has no attribute {unknown}", op=self.name, expected=", ".join(table) or "none")
         return result
 
     def check(self, call: Call) -> None:
@@ -392,18 +397,18 @@ class Op:
         """
         groups: dict[str, DType] = {}
         types = call.types
-        variadic = any(operand.variadic for operand in self.operands)
-        if len(types) != len(self.operands) and not (variadic and len(types) >= len(self.operands) - 1):
+        spare = len(types) - len(self.operands)
+        if spare and not (self.variadic and spare >= -1):
             raise call.error(f"takes {len(self.operands)} operands, got {len(types)}")
         position = 0
         for operand in self.operands:
-            count = len(types) - len(self.operands) + 1 if operand.variadic else 1
+            count = spare + 1 if operand.variadic else 1
             for type in types[position : position + count]:
                 if type is None:
                     if not (operand.optional or operand.variadic):
                         raise call.error(f"operand {operand.name} must be given")
                 elif operand.dtypes is not None:
-                    if not isinstance(type, Tensor):
+                    if type.__class__ is not Tensor:
                         raise call.error(f"operand {operand.name} must be a tensor", found=str(type))
                     element = type.dtype
                     if element not in operand.dtypes:

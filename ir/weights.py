@@ -79,14 +79,14 @@ class Weight(ABC):
         if bits % 8 or rows <= step or not self.row_wise:
             whole = np.asarray(self.array(), order="C")
             if bits % 8:
-                yield memoryview(_pack(whole, bits))
+                yield _pack(whole, bits).data
             elif whole.size:
-                yield memoryview(whole.reshape(-1).view(np.uint8))
+                yield whole.reshape(-1).view(np.uint8).data
             return
         for start in range(0, rows, step):
             part = np.asarray(self.rows(start, min(rows, start + step)), order="C")
             if part.size:
-                yield memoryview(part.reshape(-1).view(np.uint8))
+                yield part.reshape(-1).view(np.uint8).data
 
     def digest(self) -> str:
         """A hash of dtype, shape and content, computed once."""
@@ -105,9 +105,10 @@ class Weight(ABC):
 
 
 def _pack(array: Array, bits: int) -> Array:
-    codes = array.reshape(-1).view(np.uint8) & ((1 << bits) - 1)
+    codes: Array = array.reshape(-1).view(np.uint8) & np.uint8((1 << bits) - 1)
     if bits == 6:
-        return np.packbits(np.unpackbits(codes[:, None], axis=1, count=6, bitorder="little").reshape(-1), bitorder="little")
+        six: Array = np.unpackbits(codes[:, None], axis=1, count=6, bitorder="little")
+        return np.packbits(six.reshape(-1), bitorder="little")
     per_byte = 8 // bits
     codes = np.concatenate([codes, np.zeros(-len(codes) % per_byte, np.uint8)]).reshape(-1, per_byte)
     shifts = np.arange(per_byte, dtype=np.uint8) * bits
