@@ -1,0 +1,258 @@
+"""The command line: ``isthmus compile``, ``show``, ``verify``, ``targets``.
+
+Exit codes: 0 all is well, 1 the model was refused or disagrees, 2 the command was wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from isthmus.ir.errors import IsthmusError, UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Group(click.Group):
+    """Turns our errors into a message and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except IsthmusError as error:
+            if "--json" in sys.argv or ctx.obj == "json":
+                click.echo(json.dumps({"ok": False, "error": {"kind": type(error).__name__, "text": str(error)}}))
+            else:
+                click.echo(f"{type(error).__name__}: {error}", err=True)
+            ctx.exit(2 if isinstance(error, UsageError) else 1)
+
+
+def _json(text: str | None, option: str, kind: type) -> Any:
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(f"{option} is not JSON", found=f"{text} ({error})") from None
+    if not isinstance(found, kind):
+        raise UsageError(f"{option} must be a JSON {'object' if kind is dict else 'value'}", found=text)
+    return found
+
+
+def _int_keys(value: Any) -> Any:
+    """JSON's keys are strings; axes are integers."""
+    if isinstance(value, dict):
+        return {int(key) if key.lstrip("-").isdigit() else key: _int_keys(item) for key, item in value.items()}
+    return [_int_keys(item) for item in value] if isinstance(value, list) else value
+
+
+def _names(text: str | None) -> list[str] | None:
+    return [name.strip() for name in text.split(",")] if text else None
+
+
+def _inputs(specs: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Example arguments from ``SPEC`` (by position) and ``name=SPEC`` (by keyword)."""
+    from isthmus.specs import spec
+
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for text in specs:
+        name, equals, rest = text.partition("=")
+        if equals and name.strip().isidentifier():
+            kwargs[name.strip()] = spec(rest)
+        else:
+            args.append(spec(text))
+    return tuple(args), kwargs
+
+
+def _options(pairs: Sequence[str]) -> dict[str, Any]:
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"{pair!r} is no option", expected="name=value")
+        try:
+            found[name] = json.loads(value)
+        except json.JSONDecodeError:
+            found[name] = value
+    return found
+
+
+def _model(command: F) -> F:
+    """The arguments that say which model, on which inputs, for which target."""
+    for decorate in reversed((
+        click.argument("model"),
+        click.option("--input", "inputs", multiple=True, metavar="SPEC",
+                     help="An example argument, such as f32[N,3,224,224]; by keyword as name=SPEC. A name in place of a "
+                          "number makes that size dynamic."),
+        click.option("--kwargs", metavar="JSON", help="What to call MODEL with to build the model."),
+        click.option("--weights", metavar="FILE", help="A .safetensors file, or a .pt file with a state dict."),
+        click.option("--target", default="onnx", show_default=True, help="See `isthmus targets`."),
+        click.option("--opset", type=int, help="Version of the target's operator set."),
+        click.option("-O", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Another option."),
+        click.option("--dynamic", metavar="JSON", help="Dynamic sizes, such as {\"x\": {\"0\": \"N\"}}."),
+        click.option("--input-names", metavar="A,B", help="Names for the inputs."),
+        click.option("--output-names", metavar="A,B", help="Names for the outputs."),
+        click.option("--quiet", is_flag=True, help="Say nothing but errors."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    )):  # fmt: skip
+        command = decorate(command)
+    return command
+
+
+class _Request:
+    """The options that all commands with a model share, and what follows from them."""
+
+    def __init__(
+        self, model: str, inputs: Sequence[str], kwargs: str | None, weights: str | None, target: str, opset: int | None,
+        options: Sequence[str], dynamic: str | None, input_names: str | None, output_names: str | None, quiet: bool,
+        as_json: bool,
+    ) -> None:  # fmt: skip
+        self.model, self.weights, self.quiet, self.as_json = model, weights, quiet, as_json
+        self.build = _json(kwargs, "--kwargs", dict)
+        args, keywords = _inputs(inputs)
+        extra = {**({} if opset is None else {"opset": opset}), **_options(options)}
+        self.arguments: dict[str, Any] = {
+            "args": args, "kwargs": keywords, "target": target, "input_names": _names(input_names),
+            "output_names": _names(output_names), "dynamic_shapes": _int_keys(_json(dynamic, "--dynamic", object)), **extra,
+        }  # fmt: skip
+
+    def lower(self, until: Any, tell: Callable[[str], None]) -> Any:
+        """Builds the model, captures and lowers it."""
+        from isthmus.compiler import lower
+        from isthmus.models import build
+
+        tell(f"building {self.model}")
+        return lower(build(self.model, self.build, self.weights), until=until, on_stage=tell, **self.arguments)
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Says what is going on, where standard error is a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting") as status:
+        yield status.update
+
+
+def _seed_note(request: _Request) -> str | None:
+    from isthmus.models import SEED
+
+    return None if request.weights else f"no --weights given: the model's own, made with seed {SEED}"
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="isthmus")
+def main() -> None:
+    """Turns models into something that runs elsewhere.
+
+    MODEL is module:callable or file.py:callable; a class or function is called to make the model.
+    """
+
+
+@main.command("compile")
+@_model
+@click.option("-o", "--output", required=True, metavar="FILE", help="The file to write.")
+@click.option("--no-verify", is_flag=True, help="Write the file without comparing it with the model.")
+def compile_command(output: str, no_verify: bool, **given: Any) -> None:
+    """Compile MODEL, compare it with the original on fresh inputs, and write it."""
+    request = _Request(**given)
+    from isthmus.compiler import emit
+
+    verified = None
+    with _progress(request.quiet) as tell:
+        captured, report, backend = request.lower("legal", tell)
+        if (note := _seed_note(request)) is not None:
+            report.notes.append(note)
+        tell("emit")
+        net = emit(captured, report, backend)
+        if not no_verify:
+            tell("verify")
+            verified = net.verify()
+        tell("save")
+        files = net.save(output)
+    if request.as_json:
+        told = {"ok": True, "files": list(map(str, files)), "report": report.model_dump(mode="json")}
+        click.echo(json.dumps({**told, "verified": verified.model_dump(mode="json") if verified else None}))
+    elif not request.quiet:
+        click.echo(str(report))
+        if verified is not None:
+            click.echo(f"\n{verified}")
+        click.echo(f"\nwrote {', '.join(map(str, files))}")
+
+
+@main.command()
+@_model
+@click.option("--stage", type=click.Choice(["captured", "passes", "legal"]), default="passes", show_default=True,
+              help="After which stage.")  # fmt: skip
+def show(stage: str, **given: Any) -> None:
+    """Print MODEL as the IR's text."""
+    request = _Request(**given)
+    with _progress(request.quiet) as tell:
+        captured, report, _ = request.lower(stage, tell)
+    if request.as_json:
+        told = {"ok": True, "stage": stage, "graph": str(captured.graph), "report": report.model_dump(mode="json")}
+        click.echo(json.dumps(told))
+    else:
+        click.echo(str(captured.graph))
+
+
+@main.command()
+@_model
+@click.argument("file")
+@click.option("--seeds", default=3, show_default=True, help="How many fresh inputs.")
+@click.option("--rtol", default=1e-4, show_default=True, help="Relative tolerance.")
+@click.option("--atol", default=1e-5, show_default=True, help="Absolute tolerance, as a share of the output's scale.")
+def verify(file: str, seeds: int, rtol: float, atol: float, **given: Any) -> None:
+    """Compare a saved FILE with MODEL, on fresh inputs of other sizes."""
+    request = _Request(**given)
+    from isthmus.verification import verify as compare
+
+    with _progress(request.quiet) as tell:
+        captured, _, backend = request.lower("captured", tell)
+        tell("verify")
+        found = compare(captured, backend.load(file).run, seeds=seeds, rtol=rtol, atol=atol)
+    if request.as_json:
+        click.echo(json.dumps({"ok": True, "verified": found.model_dump(mode="json")}))
+    elif not request.quiet:
+        click.echo(str(found))
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--quiet", is_flag=True, help="Print the names alone.")
+def targets(as_json: bool, quiet: bool) -> None:
+    """List the targets with their options."""
+    from isthmus.backends import registry
+    from isthmus.tables import table, text
+
+    schemas = {name: registry.find(name).Options.model_json_schema().get("properties", {}) for name in registry.names()}
+    if as_json:
+        click.echo(json.dumps(schemas))
+    elif quiet:
+        click.echo("\n".join(schemas))
+    else:
+        rows = [
+            (name, option, _kind(schema), json.dumps(schema.get("default")), schema.get("description", ""))
+            for name, options in schemas.items()
+            for option, schema in (options or {"": {}}).items()
+        ]
+        click.echo(text(table("", ["target", "option", "type", "default", "what it does"], rows)))
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return ", ".join(map(str, schema["enum"]))
+    return " or ".join(_kind(part) for part in schema["anyOf"]) if "anyOf" in schema else str(schema.get("type", ""))
+
+
+if __name__ == "__main__":
+    main()

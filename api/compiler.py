@@ -1,0 +1,230 @@
+"""The way through: capture, the default passes, legalization, cleanup, emission."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import ValidationError
+
+from isthmus.backends import registry
+from isthmus.compiled import Compiled
+from isthmus.ir.errors import UsageError
+from isthmus.ir.graph import Graph
+from isthmus.ir.op import Trait
+from isthmus.passes import PassRecord, cleanup_passes, default_passes, run_passes
+from isthmus.passes.legalize import legalize
+from isthmus.report import PassReport, Report
+
+if TYPE_CHECKING:
+    from isthmus.backends.base import Backend
+    from isthmus.frontends.base import Captured
+    from isthmus.passes import Pass
+
+FRONTENDS = {"torch": "isthmus.frontends.torch"}
+"""The frontend for models whose class comes from a package of this name."""
+
+Stage = Literal["captured", "passes", "legal"]
+
+
+def compile(
+    model: Any,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    target: str = "onnx",
+    dynamic_shapes: Any = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    passes: Sequence[Pass] | None = None,
+    verify_ir: bool = False,
+    **options: Any,
+) -> Compiled:
+    """Compiles a model for a target.
+
+    The model is watched as it runs once without data; it comes back as it went in.
+
+    Args:
+        model: a `torch.nn.Module`, `torch.export.ExportedProgram` or `torch.fx.GraphModule`.
+        args: its example arguments, nested as the model takes them: tensors, or `isthmus.spec(...)` in their place.
+            A single tensor may be given bare. A dict at the end stays an argument.
+        kwargs: its keyword arguments.
+        target: ``onnx``, ``reference``, or what other installed packages offer; `isthmus targets` lists them.
+        dynamic_shapes: which sizes may vary: what `torch.export.export` takes, or plain names, such as
+            ``{"x": {0: "N", 2: "H"}}``.
+        input_names: names for the inputs, in order; further ones name the parameters in state-dict order.
+        output_names: names for the outputs, in order.
+        passes: run these in place of the default passes.
+        verify_ir: check the IR's invariants after every pass.
+        options: the frontend's options (such as ``on_size_branch``, ``buffers``, ``coarse``) and the target's (such as
+            ``opset``).
+
+    Raises:
+        UsageError: an unknown target, option or name, or a malformed dynamic shape.
+        CaptureError: the model raised, or did what cannot be watched.
+        UnsupportedError: ops that the target cannot carry, all at once, each with its place in the source.
+    """
+    captured, report, backend = lower(
+        model, args, kwargs, target=target, dynamic_shapes=dynamic_shapes, input_names=input_names,
+        output_names=output_names, passes=passes, verify_ir=verify_ir, **options,
+    )  # fmt: skip
+    return emit(captured, report, backend)
+
+
+def emit(captured: Captured, report: Report, backend: Backend) -> Compiled:
+    """What `lower` gave, in the target's form."""
+    with _clock(report, "emit"):
+        artefact = backend.emit(captured.graph, input_names=captured.input_names, output_names=captured.output_names)
+    report.nodes["artefact"] = artefact.node_count
+    report.notes += artefact.notes
+    return Compiled(captured, artefact, report)
+
+
+def lower(
+    model: Any,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    target: str = "onnx",
+    dynamic_shapes: Any = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    passes: Sequence[Pass] | None = None,
+    verify_ir: bool = False,
+    until: Stage = "legal",
+    on_stage: Callable[[str], None] | None = None,
+    **options: Any,
+) -> tuple[Captured, Report, Backend]:
+    """`compile` without the emission.
+
+    Args:
+        model: see `compile`, here and below.
+        args: example arguments.
+        kwargs: example keyword arguments.
+        target: what to legalize for.
+        dynamic_shapes: which sizes may vary.
+        input_names: names for the inputs.
+        output_names: names for the outputs.
+        passes: in place of the default passes.
+        verify_ir: check the invariants after every pass.
+        until: the stage after which to stop.
+        on_stage: called with the name of each stage as it begins.
+        options: the frontend's and the target's.
+
+    Returns:
+        The captured model, with its graph after the last stage that ran; the report so far; the backend.
+    """
+    frontend = _frontend(model)
+    backend, capture_options = _options(target, frontend, options)
+    report = Report(model=_name(model), target=target, options=backend.options.model_dump(exclude_none=True))
+    tell = on_stage or (lambda stage: None)
+
+    tell("capture")
+    with _clock(report, "capture"):
+        captured: Captured = frontend.capture(
+            model, _as_args(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, input_names=input_names,
+            output_names=output_names, options=capture_options,
+        )  # fmt: skip
+    graph = captured.graph
+    report.capture_seconds = dict(captured.seconds)
+    report.notes += captured.notes
+    report.nodes["captured"] = count_nodes(graph)
+    if until != "captured":
+        tell("passes")
+        with _clock(report, "passes"):
+            records = run_passes(graph, default_passes() if passes is None else passes, verify=verify_ir)
+        report.passes += map(_told, records)
+        report.nodes["passes"] = count_nodes(graph)
+    if until == "legal":
+        tell("legalize")
+        with _clock(report, "legalize"):
+            record = legalize(graph, backend)
+        report.legalized = dict(record.counts)
+        with _clock(report, "cleanup"):
+            records = run_passes(graph, cleanup_passes(), verify=verify_ir)
+        report.passes += map(_told, [record, *records])
+        report.nodes["legal"] = count_nodes(graph)
+    report.inputs = {name: str(value.type) for name, value in zip(captured.input_names, graph.inputs, strict=True)}
+    report.outputs = {name: str(value.type) for name, value in zip(captured.output_names, graph.outputs, strict=True)}
+    report.assumptions = [_assumption(a) for a in graph.symbols.assumptions]
+    report.weights_bytes = sum({weight.key: weight.nbytes for weight in graph.weights()}.values())
+    return captured, report, backend
+
+
+def count_nodes(graph: Graph) -> int:
+    """The nodes of a graph and of those nested in it, constants left out."""
+    return sum(Trait.CONSTANT not in node.op.traits for node in graph.walk())
+
+
+@contextmanager
+def _clock(report: Report, stage: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    report.seconds[stage] = time.perf_counter() - start
+
+
+def _told(record: PassRecord) -> PassReport:
+    return PassReport(**dataclasses.asdict(record))
+
+
+def _assumption(assumption: Any) -> str:
+    return f"{assumption} (at {assumption.location})" if assumption.location else str(assumption)
+
+
+def _name(model: Any) -> str:
+    return str(getattr(model, "__name__", model.__class__.__name__))
+
+
+def _as_args(args: Any) -> tuple[Any, ...]:
+    """The positional arguments: a tuple or list holds them, anything else is the only one."""
+    return tuple(args) if isinstance(args, (tuple, list)) else (args,)
+
+
+def _frontend(model: Any) -> Any:
+    """The frontend's module, found by where the model's classes come from, without importing a framework.
+
+    Raises:
+        UsageError: no frontend takes such a model.
+    """
+    for base in type(model).__mro__:
+        home = FRONTENDS.get(base.__module__.partition(".")[0])
+        if home is not None:
+            return import_module(home)
+    kind = f"{type(model).__module__}.{type(model).__qualname__}"
+    remedy = "make an instance of the class" if inspect.isclass(model) else None
+    raise UsageError("isthmus takes no such model", expected="a torch.nn.Module, ExportedProgram or GraphModule",
+                     found=f"the class {model.__qualname__}" if inspect.isclass(model) else f"an object of {kind}",
+                     remedy=remedy)  # fmt: skip
+
+
+def _options(target: str, frontend: Any, options: dict[str, Any]) -> tuple[Backend, Any]:
+    """The backend with its options, and the frontend's options.
+
+    Raises:
+        UsageError: an option that neither has, or a value that one does not take.
+    """
+    kind = registry.find(target)
+    own = {field.name: field for field in dataclasses.fields(frontend.CaptureOptions)}
+    known = kind.Options.model_fields
+    unknown = [name for name in options if name not in own and name not in known]
+    if unknown:
+        raise UsageError(
+            f"there is no option {', '.join(unknown)}",
+            expected=f"{', '.join(known) or 'none'} (of the target {target}); {', '.join(own)} (of the capture)",
+        )
+    try:
+        chosen = kind.Options(**{name: value for name, value in options.items() if name in known})
+    except ValidationError as error:
+        raise option_error(target, error) from None
+    return kind(chosen), frontend.CaptureOptions(**{name: value for name, value in options.items() if name in own})
+
+
+def option_error(target: str, error: ValidationError) -> UsageError:
+    """A validation error in the words of a user of the interface."""
+    lines = [f"{'.'.join(map(str, item['loc']))}: {item['msg']} (found {item['input']!r})" for item in error.errors()]
+    return UsageError(f"an option of the target {target} is wrong", found="; ".join(lines))
