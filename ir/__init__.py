@@ -7,6 +7,8 @@ from isthmus.ir.dtypes import DType
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import Location
 from isthmus.ir.op import OPS, Call, Op, Sample, Trait, register, sample
+from isthmus.ir.parser import parse
+from isthmus.ir.printer import print_graph, weight_table
 from isthmus.ir.symbols import Assumption, Symbols
 from isthmus.ir.types import Optional, Sequence, Tensor, Type
 from isthmus.ir.weights import ArrayWeight, LazyWeight, MappedWeight, Weight, weight
@@ -14,5 +16,6 @@ from isthmus.ir.weights import ArrayWeight, LazyWeight, MappedWeight, Weight, we
 __all__ = [
     "OPS", "ArrayWeight", "Assumption", "Builder", "Call", "DType", "Dim", "Graph", "LazyWeight", "Location",
     "MappedWeight", "Node", "Op", "Optional", "Sample", "Sequence", "Symbol", "Symbols", "Tensor", "Trait", "Type",
-    "Value", "Weight", "decompose", "dims", "dtypes", "ops", "register", "sample", "weight",
+    "Value", "Weight", "decompose", "dims", "dtypes", "ops", "parse", "print_graph", "register", "sample", "weight",
+    "weight_table",
 ]  # fmt: skip

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from isthmus.ir.dims import Dim, Expr, Symbol, resolve, substitute, symbols
 from isthmus.ir.dtypes import DType
 from isthmus.ir.types import Optional, Sequence, Tensor
@@ -75,6 +77,24 @@ def _float(value: Any) -> float:
     return float(value)
 
 
+def _plain(value: Any) -> Any:
+    """Lists become tuples and numpy's numbers Python's; anything else must have a text form already."""
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain(item) for item in value)
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError("the keys must be strings")
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is not None and not isinstance(value, _PLAIN):
+        raise TypeError(f"a {type(value).__name__} has no text form")
+    return value
+
+
+_PLAIN: Final = (bool, int, float, str, DType, Expr, Symbol, Tensor, Sequence, Optional, Weight)
+
+
 INT: Final = Attribute("integer", _int)
 FLOAT: Final = Attribute("float", _float)
 BOOL: Final = Attribute("bool", _bool)
@@ -89,7 +109,7 @@ WEIGHT: Final = Attribute("weight", _instance(Weight))
 SYMBOL: Final = Attribute("symbol", _instance(Symbol))
 TYPE: Final = Attribute("type", _instance(Tensor, Sequence, Optional))
 TYPES: Final = Attribute("list of types", _tuple(_instance(Tensor, Sequence, Optional)))
-ANY: Final = Attribute("anything that has a text form", lambda value: value)
+ANY: Final = Attribute("anything that has a text form", _plain)
 
 
 def choice(*words: str) -> Attribute:

@@ -7,10 +7,14 @@ Comparing two dims has three answers: the same, different, or not known; an unkn
 
 from __future__ import annotations
 
+import json
 import math
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
+
+from isthmus.ir.dtypes import is_dtype
 
 INF: Final = math.inf
 Bound: TypeAlias = float  # an int, or plus or minus infinity
@@ -31,19 +35,30 @@ class Symbol:
 
     def __init__(self, name: str, lo: Bound = 1, hi: Bound = INF, hint: int | None = None) -> None:
         self.name = name
-        self.key = name
+        self.key = _spelling(name)
         self.lo = lo
         self.hi = hi
         self.hint = hint
         self.joined: Dim | None = None
 
     def __repr__(self) -> str:
-        return self.name
+        return self.key
 
     @property
     def dim(self) -> Expr:
         """This symbol as a dim."""
         return Expr((((self,), 1),))
+
+
+_PLAIN: Final = re.compile(r"[^\W\d]\w*")
+_RESERVED: Final = frozenset(("true", "false", "none", "inf", "nan", "min", "max", "seq", "opt", "weight"))
+
+
+def _spelling(name: str) -> str:
+    """The name as the text form spells it: between backquotes where it is not a plain word."""
+    if _PLAIN.fullmatch(name) and name not in _RESERVED and not is_dtype(name):
+        return name
+    return "`" + json.dumps(name)[1:-1].replace("`", "\\u0060") + "`"
 
 
 class Function:

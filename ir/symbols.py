@@ -89,11 +89,15 @@ class Symbols:
         self.assume("==", left, right)
         solved = self._solve(left, right)
         if solved is None:
-            self._equal.add((left, right))
+            self.remember(left, right)
         else:
             symbol, value = solved
             self._join(symbol, value)
         return True
+
+    def remember(self, left: Dim, right: Dim) -> None:
+        """Lets `same` know of an equality that no symbol can be solved for."""
+        self._equal.add((resolve(left), resolve(right)))
 
     def _solve(self, left: Dim, right: Dim) -> tuple[Symbol, Dim] | None:
         difference = left - right
@@ -114,6 +118,7 @@ class Symbols:
 
     def _join(self, symbol: Symbol, value: Dim) -> None:
         symbol.joined = value
+        self._equal = {(resolve(left), resolve(right)) for left, right in self._equal}
         other = value.symbol if isinstance(value, Expr) else None
         if other is not None:
             other.lo, other.hi = max(other.lo, symbol.lo), min(other.hi, symbol.hi)
