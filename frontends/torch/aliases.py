@@ -1,0 +1,500 @@
+"""Views and writes: tensors that share storage, turned into values.
+
+Every tensor has an `Entry`. A tensor of its own storage holds its value; a view knows its base, how to take itself
+from the base's value anew, and how to put a new value of its own into the base's. A write makes a new value, pushes it
+down to the storage's owner and counts the owner's version up; a view that is behind takes itself anew when it is next
+read. Where torch may have made an alias or a copy and nobody can tell which, a write to either is refused while both live.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from isthmus.frontends.torch.lowering import Lowering
+from isthmus.ir.dims import Dim, product
+from isthmus.ir.errors import Refusal
+from isthmus.ir.graph import Value
+
+Shape: TypeAlias = "tuple[Dim, ...]"
+Take: TypeAlias = Callable[[Value], Value]
+Push: TypeAlias = Callable[[Lowering, Value, Value], Value]
+
+
+class Entry:
+    """Which value a tensor stands for.
+
+    Attributes:
+        value: its value; behind, for a view, when `version` is not the owner's.
+        version: how many writes the owner had seen when `value` was made; for the owner itself, all of them.
+        base: the entry that this is a view of; None for the owner of the storage.
+        take: makes this view's value from the base's.
+        push: makes the base's new value from the base's and this view's new one.
+        strides: its strides; None for contiguous.
+        certain: whether torch would have these strides.
+        doubts: entries that may share storage with this one, and why nobody can tell.
+    """
+
+    __slots__ = ("__weakref__", "base", "certain", "doubts", "push", "strides", "take", "value", "version")
+
+    def __init__(self, value: Value, strides: Shape | None = None, certain: bool = True) -> None:
+        self.value = value
+        self.version = 0
+        self.base: Entry | None = None
+        self.take: Take | None = None
+        self.push: Push | None = None
+        self.strides = strides
+        self.certain = certain
+        self.doubts: list[tuple[weakref.ref[Entry], str]] | None = None
+
+    @property
+    def owner(self) -> Entry:
+        """The entry at the end of the chain of bases."""
+        entry = self
+        while entry.base is not None:
+            entry = entry.base
+        return entry
+
+
+def view(base: Entry, value: Value, take: Take, push: Push, strides: Shape | None, certain: bool) -> Entry:
+    """The entry of a new view."""
+    entry = Entry(value, strides, certain)
+    entry.base, entry.take, entry.push = base, take, push
+    entry.version = base.owner.version
+    return entry
+
+
+def doubt(left: Entry, right: Entry, why: str) -> None:
+    """Notes that two tensors may share storage."""
+    left, right = left.owner, right.owner
+    for one, other in ((left, right), (right, left)):
+        one.doubts = [*(one.doubts or ()), (weakref.ref(other), why)]
+
+
+class Aliases:
+    """Reads and writes of one capture.
+
+    Args:
+        w: builds the nodes.
+        written: called with the owner at each write, before it happens; may refuse.
+    """
+
+    def __init__(self, w: Lowering, written: Callable[[Entry], None]) -> None:
+        self.w = w
+        self.written = written
+        self.journal: list[tuple[Entry, Value, int]] | None = None
+        """Inside a region: what was taken anew there, and does not hold outside."""
+
+    def read(self, entry: Entry) -> Value:
+        """The value that a tensor has now."""
+        if entry.base is not None:
+            version = entry.owner.version
+            if entry.version != version:
+                assert entry.take is not None
+                fresh = entry.take(self.read(entry.base))
+                if self.journal is not None:
+                    self.journal.append((entry, entry.value, entry.version))
+                entry.value, entry.version = fresh, version
+        return entry.value
+
+    def write(self, entry: Entry, value: Value) -> None:
+        """Gives a tensor, and all that share its storage, a new value.
+
+        Raises:
+            Refusal: that cannot be said exactly.
+        """
+        owner = entry.owner
+        for other, why in owner.doubts or ():
+            alive = other()
+            if alive is not None and alive is not owner:
+                raise Refusal(f"a tensor is written to, and {why}", remedy="call .clone() before the write, or write out of place")
+        self.written(owner)
+        self._write(entry, value)
+        owner.version += 1
+        node: Entry | None = entry
+        while node is not None:
+            node.version = owner.version
+            node = node.base
+
+    def _write(self, entry: Entry, value: Value) -> None:
+        if entry.base is not None:
+            assert entry.push is not None
+            self._write(entry.base, entry.push(self.w, self.read(entry.base), value))
+        entry.value = value
+
+
+# ---- the geometry of views
+
+_UNKNOWN: Final = "it is not known whether torch made a view or a copy of it"
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """How one view lies in its base.
+
+    Attributes:
+        push: puts the view's value into the base's.
+        strides: the view's strides; None for contiguous.
+        certain: whether torch would have these.
+    """
+
+    push: Push
+    strides: Shape | None
+    certain: bool = True
+
+
+class Unknown(Exception):
+    """Nobody can tell whether torch makes a view or a copy."""
+
+
+def contiguous(shape: Shape) -> Shape:
+    """The strides of a contiguous tensor."""
+    strides: list[Dim] = []
+    step: Dim = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step = step * size if size.__class__ is not int or size > 1 else step  # type: ignore[operator]
+    return tuple(reversed(strides))
+
+
+def reshaped(w: Lowering, shape: Shape, strides: Shape | None, new: Shape) -> Shape | None:
+    """The strides of a view of another shape (`at::detail::computeStride`); None when there can be no such view.
+
+    Raises:
+        Unknown: that depends on sizes.
+    """
+    if strides is None:
+        return contiguous(new)
+
+    def equal(left: Dim, right: Dim) -> bool:
+        answer = w.same(left, right)
+        if answer is None:
+            raise Unknown
+        return answer
+
+    result: list[Dim] = [0] * len(new)
+    at = len(new) - 1
+    if not shape:
+        return (1,) * len(new)
+    step = strides[-1]
+    held: Dim = 1
+    viewed: Dim = 1
+    for axis in range(len(shape) - 1, -1, -1):
+        held = held * shape[axis]
+        if axis == 0 or (w.same(shape[axis - 1], 1) is not True and not equal(strides[axis - 1], held * step)):
+            while at >= 0 and (w.same(viewed, held) is not True or w.same(new[at], 1) is True):
+                result[at] = viewed * step
+                viewed = viewed * new[at]
+                at -= 1
+            if not equal(viewed, held):
+                return None
+            if axis > 0:
+                step, held, viewed = strides[axis - 1], 1, 1
+    return tuple(result) if at == -1 else None
+
+
+def _push_reshape(w: Lowering, base: Value, new: Value) -> Value:
+    result: Value = w.b.reshape(new, shape=w.dims(base))
+    return result
+
+
+def _push_same(w: Lowering, base: Value, new: Value) -> Value:
+    return new
+
+
+def _refused(what: str) -> Push:
+    def push(w: Lowering, base: Value, new: Value) -> Value:
+        raise Refusal(f"a write through {what} is not carried over", remedy="call .clone() before the write")
+
+    return push
+
+
+def _push_slice(axis: int, start: Dim, end: Dim, step: int = 1, select: bool = False) -> Push:
+    def push(w: Lowering, base: Value, new: Value) -> Value:
+        if select:
+            new = w.b.unsqueeze(new, axes=[axis])
+        result: Value = w.b.slice_update(base, new, axes=[axis], starts=[start], ends=[end], steps=[step])
+        return result
+
+    return push
+
+
+Rule: TypeAlias = Callable[[Lowering, Entry, "dict[str, Any]", "list[Value]"], "list[Geometry] | None"]
+
+
+def _strides(w: Lowering, base: Entry) -> Shape:
+    return contiguous(w.dims(base.value)) if base.strides is None else base.strides
+
+
+def _simplest(w: Lowering, value: Value, strides: Shape) -> Shape | None:
+    """None for strides that are those of a contiguous tensor."""
+    shape = w.dims(value)
+    plain = contiguous(shape)
+    for size, stride, expected in zip(shape, strides, plain, strict=True):
+        if not (size.__class__ is int and size == 1) and stride != expected:
+            return strides
+    return None
+
+
+def _permutation(order: Callable[[Lowering, int, dict[str, Any]], Sequence[int]]) -> Rule:
+    def rule(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+        rank = w.rank(base.value)
+        perm = list(order(w, rank, args))
+        inverse = [perm.index(axis) for axis in range(rank)]
+
+        def push(w: Lowering, value: Value, new: Value) -> Value:
+            result: Value = w.b.permute(new, perm=inverse)
+            return result
+
+        old = _strides(w, base)
+        return [Geometry(push, _simplest(w, results[0], tuple(old[axis] for axis in perm)), base.certain)]
+
+    return rule
+
+
+def _swapped(w: Lowering, rank: int, one: int, other: int) -> list[int]:
+    perm = list(range(rank))
+    if rank:
+        one, other = w.axis_in(rank, one), w.axis_in(rank, other)
+        perm[one], perm[other] = perm[other], perm[one]
+    return perm
+
+
+def _moved(w: Lowering, rank: int, sources: Any, destinations: Any) -> list[int]:
+    sources, destinations = ([x] if isinstance(x, int) else list(x) for x in (sources, destinations))
+    perm = [-1] * rank
+    for source, destination in zip(sources, destinations, strict=True):
+        perm[w.axis_in(rank, destination)] = w.axis_in(rank, source)
+    rest = iter([axis for axis in range(rank) if axis not in perm])
+    return [next(rest) if axis < 0 else axis for axis in perm]
+
+
+def _reshape(must: bool) -> Rule:
+    def rule(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+        new = w.dims(results[0])
+        try:
+            strides = reshaped(w, w.dims(base.value), base.strides, new)
+        except Unknown:
+            if not must:
+                raise
+            return [Geometry(_push_reshape, None, False)]
+        if strides is None:
+            return [Geometry(_push_reshape, None, False)] if must else None
+        if not must and not base.certain:
+            raise Unknown
+        return [Geometry(_push_reshape, _simplest(w, results[0], strides), base.certain)]
+
+    return rule
+
+
+def _expand(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+    old_shape, new_shape = w.dims(base.value), w.dims(results[0])
+    old = _strides(w, base)
+    missing = len(new_shape) - len(old_shape)
+    strides = (0,) * missing + tuple(
+        stride if before == after else 0 for before, after, stride in zip(old_shape, new_shape[missing:], old, strict=True)
+    )
+    if old_shape == new_shape:
+        return [Geometry(_push_same, base.strides, base.certain)]
+    return [Geometry(_refused("an expanded view, whose elements share storage,"), strides, base.certain)]
+
+
+def _same(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+    return [Geometry(_push_same, base.strides, base.certain)]
+
+
+def _contiguous(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+    if args.get("memory_format") is not None:
+        raise Unknown
+    if not base.certain:
+        raise Unknown
+    return _same(w, base, args, results) if base.strides is None else None
+
+
+def _to(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+    if args.get("copy") or w.dims(results[0]) is None or results[0].type != base.value.type:
+        return None
+    if args.get("memory_format") is not None:
+        raise Unknown
+    return _same(w, base, args, results)
+
+
+def _slice(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+    axis = w.axis(base.value, args["dim"])
+    size = w.dims(base.value)[axis]
+    if "length" in args:
+        start = args["start"]
+        start = start + size if w.decide("<", start, 0) else start
+        end, step = start + args["length"], 1
+    else:
+        start, end = w.clamp(size, args["start"], args["end"])
+        step = args["step"]
+    old = _strides(w, base)
+    strides = (*old[:axis], old[axis] * step, *old[axis + 1 :])
+    return [Geometry(_push_slice(axis, start, end, step), _simplest(w, results[0], strides), base.certain)]
+
+
+def _select(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+    axis = w.axis(base.value, args["dim"])
+    index = args["index"]
+    if w.decide("<", index, 0):
+        index = index + w.dims(base.value)[axis]
+    old = _strides(w, base)
+    strides = _simplest(w, results[0], (*old[:axis], *old[axis + 1 :]))
+    return [Geometry(_push_slice(axis, index, index + 1, select=True), strides, base.certain)]
+
+
+def _parts(default: Callable[[int], int] | None = None, select: bool = False) -> Rule:
+    """Several slices side by side along one axis, whose sizes are read off the results."""
+
+    def rule(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+        rank = w.rank(base.value)
+        axis = default(rank) if default is not None else w.axis(base.value, args["dim"])
+        old = _strides(w, base)
+        strides = (*old[:axis], *old[axis + 1 :]) if select else old
+        found = []
+        start: Dim = 0
+        for result in results:
+            end = start + (1 if select else w.dims(result)[axis])
+            push = _push_slice(axis, start, end, select=select)
+            found.append(Geometry(push, _simplest(w, result, strides), base.certain))
+            start = end
+        return found
+
+    return rule
+
+
+def _diagonal(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+    one, other = w.axis(base.value, args["dim1"]), w.axis(base.value, args["dim2"])
+    shape = w.dims(base.value)
+    rows, columns, offset = shape[one], shape[other], args["offset"]
+    length = w.dims(results[0])[-1]
+    rank = len(shape)
+    perm = [axis for axis in range(rank) if axis not in (one, other)] + [one, other]
+    old = _strides(w, base)
+    strides = (*(old[axis] for axis in perm[:-2]), old[one] + old[other])
+
+    def push(w: Lowering, value: Value, new: Value) -> Value:
+        if not isinstance(columns, int):
+            raise Refusal(f"a write through a diagonal of rows of the unknown size {columns} is not carried over")
+        moved = w.b.permute(value, perm=perm)
+        flat = w.b.reshape(moved, shape=[*w.dims(moved)[:-2], rows * columns])
+        start = offset if offset >= 0 else -offset * columns
+        end = start + (length - 1) * (columns + 1) + 1
+        flat = w.b.slice_update(flat, new, axes=[rank - 2], starts=[start], ends=[end], steps=[columns + 1])
+        back = w.b.reshape(flat, shape=w.dims(moved))
+        result: Value = w.b.permute(back, perm=[perm.index(axis) for axis in range(rank)])
+        return result
+
+    return [Geometry(push, strides, base.certain)]
+
+
+def _other(what: str) -> Rule:
+    def rule(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+        return [Geometry(_refused(what), None, False) for _ in results]
+
+    return rule
+
+
+def _reversed(w: Lowering, rank: int, args: dict[str, Any]) -> list[int]:
+    return list(range(rank))[::-1]
+
+
+def _last_two(w: Lowering, rank: int, args: dict[str, Any]) -> list[int]:
+    return _swapped(w, rank, -2, -1)
+
+
+RULES: Final[dict[str, Rule]] = {
+    "t": _permutation(_reversed),
+    "numpy_T": _permutation(_reversed),
+    "mT": _permutation(_last_two),
+    "adjoint": _permutation(_last_two),
+    "matrix_H": _permutation(_last_two),
+    "mH": _permutation(_last_two),
+    "transpose": _permutation(lambda w, rank, args: _swapped(w, rank, args["dim0"], args["dim1"])),
+    "swapdims": _permutation(lambda w, rank, args: _swapped(w, rank, args["dim0"], args["dim1"])),
+    "swapaxes": _permutation(lambda w, rank, args: _swapped(w, rank, args["axis0"], args["axis1"])),
+    "permute": _permutation(lambda w, rank, args: [w.axis_in(rank, dim) for dim in args["dims"]]),
+    "movedim": _permutation(lambda w, rank, args: _moved(w, rank, args["source"], args["destination"])),
+    "moveaxis": _permutation(lambda w, rank, args: _moved(w, rank, args["source"], args["destination"])),
+    **dict.fromkeys(("view", "view_as", "squeeze", "unsqueeze", "unflatten", "_unsafe_view", "_reshape_alias"), _reshape(True)),
+    **dict.fromkeys(("reshape", "reshape_as", "flatten", "ravel"), _reshape(False)),
+    **dict.fromkeys(("expand", "expand_as", "broadcast_to"), _expand),
+    **dict.fromkeys(("detach", "alias", "lift_fresh", "resolve_conj", "resolve_neg", "positive", "view_copy"), _same),
+    "contiguous": _contiguous,
+    **dict.fromkeys(("to", "type_as", "_autocast_to_full_precision", "_autocast_to_reduced_precision"), _to),
+    "slice": _slice,
+    "narrow": _slice,
+    "select": _select,
+    "unbind": _parts(select=True),
+    **dict.fromkeys(("split", "split_with_sizes", "chunk", "tensor_split"), _parts()),
+    "hsplit": _parts(lambda rank: 0 if rank == 1 else 1),
+    "vsplit": _parts(lambda rank: 0),
+    "dsplit": _parts(lambda rank: 2),
+    "diagonal": _diagonal,
+    "unfold": _other("sliding windows, whose elements share storage,"),
+}
+"""How the results of torch's view ops lie in their base, by the op's name; None (a rule's result) for a copy."""
+
+
+def geometry(
+    w: Lowering, name: str, base: Entry, args: dict[str, Any], results: list[Value],
+) -> list[Geometry] | None:  # fmt: skip
+    """How the results of an op whose schema lets them be views lie in the base; None where they are copies.
+
+    Raises:
+        Unknown: nobody can tell which they are.
+    """
+    rule = RULES.get(name)
+    return _other(f"a view made by {name}")(w, base, args, results) if rule is None else rule(w, base, args, results)
+
+
+def elementwise_strides(w: Lowering, inputs: Sequence[Entry], result: Value) -> tuple[Shape | None, bool]:
+    """The strides that `at::TensorIterator` gives the result of an elementwise op, and whether that is certain.
+
+    The result is dense, its dims in the order of the inputs' strides.
+    """
+    shape = w.dims(result)
+    odd = [entry for entry in inputs if entry.strides is not None and w.rank(entry.value)]
+    if not odd:
+        return None, all(entry.certain for entry in inputs)
+    first = odd[0]
+    assert first.strides is not None
+    if len(shape) < 2:
+        return None, True
+    if w.dims(first.value) != shape or any(e.strides is None and w.dims(e.value) == shape for e in inputs):
+        return None, False
+    if not all(isinstance(stride, int) for stride in first.strides):
+        order = _order(w, first.strides)
+        if order is None:
+            return None, False
+    else:
+        order = sorted(range(len(shape)), key=lambda axis: -first.strides[axis])  # type: ignore[index, operator]
+    strides: list[Dim] = [1] * len(shape)
+    step: Dim = 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step = step * shape[axis]
+    return _simplest(w, result, tuple(strides)), all(entry.certain for entry in inputs)
+
+
+def _order(w: Lowering, strides: Shape) -> list[int] | None:
+    """The axes by falling stride, for strides that divide each other; None when that does not show."""
+    from isthmus.ir.dims import bounds
+
+    order: list[int] = []
+    for axis, stride in enumerate(strides):
+        place = len(order)
+        while place and bounds(stride - strides[order[place - 1]])[0] > 0:
+            place -= 1
+        if place and bounds(strides[order[place - 1]] - stride)[0] < 0:
+            return None
+        order.insert(place, axis)
+    return order
+
+
+def numel(shape: Shape) -> Dim:
+    """The number of elements."""
+    return product(shape)
