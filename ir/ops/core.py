@@ -80,3 +80,28 @@ class Bind(Op):
 
     def infer_value(self, call: Call, *operands: tuple[Dim, ...] | None) -> Sequence[tuple[Dim, ...] | None]:
         return ((call["symbol"].dim,),)
+
+
+@register
+class Identity(Op):
+    """The operand itself: any value, sequences and optionals included."""
+
+    name = "identity"
+    operands = operands("x: type")
+    traits = Trait.PURE | Trait.IDEMPOTENT
+
+    def infer(self, call: Call) -> Sequence[Type]:
+        type = call.types[0]
+        assert type is not None  # `check` saw to it
+        return (type,)
+
+    def evaluate(self, call: Call, *operands: Any) -> Any:
+        return operands[0]
+
+    def infer_value(self, call: Call, *operands: tuple[Dim, ...] | None) -> Sequence[tuple[Dim, ...] | None]:
+        return operands
+
+    def samples(self) -> Iterable[Sample]:
+        yield sample(rng().standard_normal((2, 3)).astype(np.float32))
+        yield sample(np.int64(7), note="scalar")
+        yield sample([np.arange(2), np.arange(3)], note="sequence")
