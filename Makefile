@@ -20,7 +20,7 @@ lint: $(VENV)/.dev build/installed/.stamp
 	MYPYPATH=build/installed $(BIN)/mypy -p isthmus
 
 bench: $(VENV)/.dev
-	$(BIN)/python bench/compile.py
+	PYTHONPATH=examples $(BIN)/python bench/compile.py
 	$(BIN)/python bench/scale.py
 
 sweep: $(VENV)/.dev
@@ -34,15 +34,15 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[demo]'
+	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable '.[demo]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable '.[dev]'
 	@touch $@ $(VENV)/.demo
 
 # The package as a user gets it: mypy reads this, not the folders of the repository.
 build/installed/.stamp: $(SOURCES) pyproject.toml $(VENV)/.dev
 	rm -rf build/installed build/lib build/bdist.*
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --target build/installed .
+	$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --target build/installed .
 	@touch $@
