@@ -21,12 +21,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import isthmus
 import onnx
 import onnxsim
 import onnxslim
 import torch
 import zoo
+
+import isthmus
 from isthmus.compiler import lower
 from isthmus.tables import table, text
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
 from isthmus.backends.onnx import OnnxBackend
 from isthmus.ir import Builder, Graph, Tensor, dims
 from isthmus.ir.dtypes import f32
@@ -77,8 +78,9 @@ def steps(graph: Graph) -> dict[str, float]:
 
 def nested(depth: int) -> int:
     """Compiles a module nested so deep; gives the number of nodes. Eager itself needs three Python frames a level."""
-    import isthmus
     import torch
+
+    import isthmus
 
     class Level(torch.nn.Module):
         def __init__(self, inner: torch.nn.Module) -> None:

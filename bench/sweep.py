@@ -8,9 +8,10 @@ import logging
 import sys
 import time
 
-import isthmus
 import torch
 import torchvision
+
+import isthmus
 from isthmus.tables import table, text
 
 INCEPTIONS, SLOW_TO_DRAW = {"googlenet", "inception_v3"}, {"init_weights": False}

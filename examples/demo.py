@@ -9,8 +9,9 @@ import logging
 import sys
 from pathlib import Path
 
-import isthmus
 import zoo
+
+import isthmus
 from isthmus.tables import table, text
 
 OUT = Path("build/demo")
