@@ -109,11 +109,18 @@ class _Interpreter:
         def concrete(dim: Dim) -> int:
             return evaluate(resolve(dim), dims)
 
+        def size(dim: Dim) -> int | None:
+            try:
+                return concrete(dim)
+            except KeyError:
+                return None
+
         operands = [None if value is None else self.env[value] for value in node.operands]
         try:
             attrs = {name: attributes.map_dims(attr, concrete) for name, attr in node.attrs.items()}
             call = Call(node.op, [type_of(x) for x in operands], attrs, node.regions, None, node.operands)
             call.run = lambda region, arguments: self.region(region, arguments, dims)
+            call.size = size
             found = node.op.evaluate(call, *node.op.group(operands))
         except IsthmusError as error:
             error.location = error.location or node.location

@@ -122,9 +122,10 @@ class Call:
         symbols: where new symbols come from and equalities go.
         values: the operands themselves, flat, where there is a graph already; empty otherwise.
         run: evaluates one of the regions on arrays, in `evaluate` alone.
+        size: the number that a dim outside the attributes stands for, None while that is not known; in `evaluate` alone.
     """
 
-    __slots__ = ("attrs", "op", "regions", "run", "symbols", "types", "values")
+    __slots__ = ("attrs", "op", "regions", "run", "size", "symbols", "types", "values")
 
     def __init__(
         self,
@@ -142,6 +143,7 @@ class Call:
         self.symbols = Symbols() if symbols is None else symbols
         self.values = values
         self.run: Callable[[Graph, Sequence[Any]], list[Any]] = _no_run
+        self.size: Callable[[Dim], int | None] = _no_size
 
     def __getitem__(self, attribute: str) -> Any:
         return self.attrs[attribute]
@@ -230,6 +232,10 @@ def _no_run(graph: Graph, arguments: Sequence[Any]) -> list[Any]:
     raise RuntimeError("regions can only be run while evaluating")
 
 
+def _no_size(dim: Dim) -> int | None:
+    return dim if isinstance(dim, int) else None
+
+
 @dataclass(frozen=True)
 class Sample:
     """A well-typed use of an op, for the generated tests.
@@ -239,17 +245,18 @@ class Sample:
         attrs: attributes.
         regions: makes the nested graphs, given a builder.
         note: what is special about it; part of the test's name.
-        symbolic: whether it also holds with every dim of every operand replaced by a symbol.
+        symbolic: whether it also holds with every dim of every operand replaced by a symbol; or the names of the operands
+            for which it does.
     """
 
     operands: tuple[Any, ...]
     attrs: dict[str, Any] = field(default_factory=dict)
     regions: Any = None
     note: str = ""
-    symbolic: bool = True
+    symbolic: bool | tuple[str, ...] = True
 
 
-def sample(*operands: Any, regions: Any = None, note: str = "", symbolic: bool = True, **attrs: Any) -> Sample:
+def sample(*operands: Any, regions: Any = None, note: str = "", symbolic: bool | tuple[str, ...] = True, **attrs: Any) -> Sample:
     """A `Sample` in short."""
     return Sample(operands, attrs, regions, note, symbolic)
 
