@@ -1,0 +1,86 @@
+"""Common subexpressions: of several nodes that compute the same, the first stays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from typing import Final
+
+from isthmus.ir.graph import Graph, Node
+from isthmus.ir.location import Location, merge
+from isthmus.ir.op import Trait
+from isthmus.passes.keys import attrs_key
+from isthmus.passes.replace import disagreement, settle
+
+_DIFFER: Final = Trait.RANDOM | Trait.EFFECT
+
+
+class CommonSubexpressions:
+    """Replaces pure nodes by earlier ones with the same op, operands and attributes.
+
+    Constants are the same when they are handles onto the same data, or small and of equal content. Nested graphs see what
+    stands before them in the graphs around; isolated ones do not. Random ops and effects are left alone.
+    """
+
+    name = "common_subexpressions"
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def apply(self, graph: Graph) -> None:
+        """Merges, in one walk. Locations of merged nodes are merged."""
+        merged: dict[Node, list[Location]] = {}
+        known: dict[Hashable, Node] = {}
+        scopes: list[_Scope] = [_Scope(graph, known)]
+        while scopes:
+            scope = scopes[-1]
+            node = next(scope.nodes, None)
+            if node is None:
+                scope.close()
+                scopes.pop()
+                continue
+            key = _key(node)
+            first = None if key is None else scope.known.get(key)
+            if key is not None and first is None:
+                scope.add(key, node)
+            elif first is not None and not any(map(disagreement, node.results, first.results)):
+                merged.setdefault(first, [first.location]).append(node.location)
+                for old, new in zip(node.results, first.results, strict=True):
+                    new.name = new.name or old.name
+                    old.replace_by(new)
+                node.erase()
+                self.counts[node.op.name] += 1
+            if node.graph is not None:
+                table = {} if Trait.ISOLATED in node.op.traits else scope.known
+                scopes.extend(_Scope(region, table) for region in reversed(node.regions))
+        for node, locations in merged.items():
+            node.location = merge(locations).by(self.name)
+        if merged:
+            settle(graph)
+
+
+class _Scope:
+    """The nodes of one graph, and what must be forgotten at its end."""
+
+    def __init__(self, graph: Graph, known: dict[Hashable, Node]) -> None:
+        self.nodes: Iterator[Node] = graph.nodes
+        self.known = known
+        self.added: list[Hashable] = []
+
+    def add(self, key: Hashable, node: Node) -> None:
+        self.known[key] = node
+        self.added.append(key)
+
+    def close(self) -> None:
+        for key in self.added:
+            del self.known[key]
+
+
+def _key(node: Node) -> Hashable | None:
+    traits = node.op.traits
+    if Trait.PURE not in traits or traits & _DIFFER or node.regions:
+        return None
+    operands = [None if operand is None else id(operand) for operand in node.operands]
+    if Trait.COMMUTATIVE in traits and len(operands) > 1:
+        operands[:2] = sorted(operands[:2], key=lambda number: number or 0)
+    return (node.op.name, tuple(operands), attrs_key(node.attrs))

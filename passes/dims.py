@@ -1,0 +1,191 @@
+"""Shape arithmetic through dims: values computed from sizes become sizes, ops shaped by data become ops shaped by sizes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from isthmus.ir.builder import Builder
+from isthmus.ir.dims import Dim, bounds, floordiv, maximum, minimum, product, resolve, same, symbols
+from isthmus.ir.dtypes import i64
+from isthmus.ir.graph import Graph, Node, Value
+from isthmus.ir.op import Trait
+from isthmus.ir.types import Tensor
+from isthmus.passes.replace import disagreement, settle, sweep
+
+MAX_ELEMENTS: Final = 64
+"""Integer tensors up to this many elements are followed."""
+
+Elements: TypeAlias = "tuple[Dim, ...]"
+Static: TypeAlias = "Callable[[Builder, Node, list[Elements]], Value | None]"
+
+
+class DimArithmetic:
+    """Follows small integer tensors as tuples of dims, forwards and in one walk.
+
+    A scalar that comes to a dim becomes a `size`, a tensor that comes to integers a constant; `dynamic_reshape`,
+    `dynamic_expand`, `dynamic_slice` and `range` whose operands are followed become `reshape`, `expand`, `slice` and
+    `arange`; a `bind` of a size that is known joins its symbol to it.
+    """
+
+    name = "dims"
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def apply(self, graph: Graph) -> None:
+        """Rewrites, in nested graphs too."""
+        known: dict[Value, Elements] = {}
+        count = self.counts.total()
+        for node in graph.walk():
+            if node.graph is None or node.regions:
+                continue
+            self._follow(node, known)
+            b = Builder(node.graph, node, node.location.by(f"{self.name}.{node.op.name}"))
+            new = self._static(b, node, known) or self._simple(b, node, known)
+            if new is not None:
+                if new.producer is not None and new not in known and node.results[0] in known:
+                    known[new] = known[node.results[0]]
+                self.counts[node.op.name] += 1
+                producers = [operand.producer for operand in node.operands if operand is not None]
+                node.replace_by(new)
+                sweep(producer for producer in producers if producer is not None)
+        if self.counts.total() != count:
+            settle(graph)
+
+    def _follow(self, node: Node, known: dict[Value, Elements]) -> None:
+        if not any(_followed(result) for result in node.results):
+            return
+        operands = [None if operand is None else known.get(operand) for operand in node.operands]
+        found = node.op.infer_value(node.call(), *operands)
+        for result, elements in zip(node.results, found or (), strict=False):
+            if elements is not None and _followed(result):
+                known[result] = tuple(map(resolve, elements))
+
+    def _static(self, b: Builder, node: Node, known: dict[Value, Elements]) -> Value | None:
+        """The form of a data-shaped op whose sizes are known."""
+        form = _STATIC.get(node.op.name)
+        if form is None:
+            return None
+        elements = [known[operand] for operand in node.operands if operand in known]
+        before = node.previous
+        new = form(b, node, elements)
+        if new is not None and disagreement(node.results[0], new) is not None:
+            while node.previous is not None and node.previous is not before:
+                node.previous.erase()
+            return None
+        return new
+
+    def _simple(self, b: Builder, node: Node, known: dict[Value, Elements]) -> Value | None:
+        """A constant or a `size` for a value that comes to dims."""
+        result = node.results[0] if len(node.results) == 1 else None
+        elements = known.get(result) if result is not None else None
+        if result is None or elements is None or not result.uses or node.op.name == "bind" or Trait.CONSTANT in node.op.traits:
+            return None
+        type = result.tensor
+        if all(isinstance(dim, int) for dim in elements):
+            return b.constant(np.array(elements, type.dtype.numpy).reshape(type.shape))
+        if type.shape != () or node.op.name == "size" or _is_cast_size(node):
+            return None
+        value = b.size(elements[0])
+        return value if type.dtype is i64 else b.cast(value, dtype=type.dtype)  # type: ignore[no-any-return]
+
+
+def _is_cast_size(node: Node) -> bool:
+    """Whether this is what `_simple` would make."""
+    source = node.operands[0].producer if node.op.name == "cast" and node.operands[0] is not None else None
+    return source is not None and source.op.name == "size"
+
+
+def _followed(value: Value) -> bool:
+    type = value.type
+    if not isinstance(type, Tensor) or not type.dtype.is_integer or type.shape is None:
+        return False
+    count = product(type.shape)
+    return isinstance(count, int) and count <= MAX_ELEMENTS
+
+
+def _reshape(b: Builder, node: Node, elements: list[Elements]) -> Value | None:
+    x = node.operands[0]
+    if len(elements) != 1 or x is None or x.tensor.shape is None:
+        return None
+    shape = list(elements[0])
+    holes = [axis for axis, dim in enumerate(shape) if dim.__class__ is int and dim == -1]
+    if len(holes) > 1 or any(bounds(dim)[0] < 0 for axis, dim in enumerate(shape) if axis not in holes):
+        return None
+    if holes:
+        rest = product([dim for axis, dim in enumerate(shape) if axis not in holes])
+        if bounds(rest)[0] <= 0:
+            return None
+        shape[holes[0]] = floordiv(product(x.tensor.shape), rest)
+    value: Value = b.reshape(x, shape=shape)
+    return value
+
+
+def _expand(b: Builder, node: Node, elements: list[Elements]) -> Value | None:
+    x = node.operands[0]
+    if len(elements) != 1 or x is None or x.tensor.shape is None:
+        return None
+    wanted = elements[0]
+    own = (1,) * (len(wanted) - len(x.tensor.shape)) + x.tensor.shape
+    shape = []
+    for dim, target in zip(own, wanted, strict=True):
+        if (dim.__class__ is int and dim == 1) or same(dim, target):
+            shape.append(target)
+        elif bounds(dim)[0] > 1:  # a size that is not 1 is not repeated
+            shape.append(dim)
+        else:
+            return None
+    value: Value = b.expand(x, shape=shape)
+    return value
+
+
+def _slice(b: Builder, node: Node, elements: list[Elements]) -> Value | None:
+    x, steps = node.operands[0], node.attrs["steps"]
+    if len(elements) != 2 or x is None or x.tensor.shape is None or any(step < 1 for step in steps):
+        return None
+    axes = [axis % x.tensor.rank for axis in node.attrs["axes"]]
+    starts, ends = [], []
+    for axis, low, high in zip(axes, *elements, strict=True):
+        start, end = _clamped(low, x.tensor.shape[axis]), _clamped(high, x.tensor.shape[axis])
+        if start is None or end is None:
+            return None
+        starts.append(start)
+        ends.append(maximum(start, end))
+    value: Value = b.slice(x, axes=axes, starts=starts, ends=ends, steps=steps)
+    return value
+
+
+def _clamped(bound: Dim, size: Dim) -> Dim | None:
+    """A bound as Python reads it, between 0 and the size; None where its sign is not known."""
+    lo, hi = bounds(bound)
+    if lo >= 0:
+        return minimum(bound, size)
+    return maximum(0, bound + size) if hi < 0 else None
+
+
+def _range(b: Builder, node: Node, elements: list[Elements]) -> Value | None:
+    if len(elements) != 3:
+        return None
+    (start,), (stop,), (step,) = elements
+    if not isinstance(step, int) or step == 0:
+        return None
+    value: Value = b.arange(start=start, stop=stop, step=step, dtype=node.results[0].tensor.dtype)
+    return value
+
+
+def _bind(b: Builder, node: Node, elements: list[Elements]) -> Value | None:
+    symbol: Any = node.attrs["symbol"]
+    if len(elements) != 1 or symbol.joined is not None or symbol in symbols(elements[0][0]):
+        return None
+    symbol.joined = elements[0][0]
+    return node.operands[0]
+
+
+_STATIC: Final[dict[str, Static]] = {
+    "dynamic_reshape": _reshape, "dynamic_expand": _expand, "dynamic_slice": _slice, "range": _range, "bind": _bind,
+}  # fmt: skip
+

@@ -1,0 +1,305 @@
+"""Constant folding: pure nodes with constant operands become constants, and the model never grows by it.
+
+A small result is computed at once. A large one becomes a lazy weight: a straight-line program over the weights that it is
+made from, run only while the weight is written. A chain of folded nodes makes one such program, whatever its length.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from isthmus.ir import attributes
+from isthmus.ir.builder import Builder
+from isthmus.ir.dims import Symbol, resolve
+from isthmus.ir.errors import EvaluationError, IsthmusError
+from isthmus.ir.graph import Graph, Node, Value
+from isthmus.ir.interpreter import type_of
+from isthmus.ir.op import Call, Op, Trait
+from isthmus.ir.types import Tensor, resolved
+from isthmus.ir.weights import Array, LazyWeight, Weight, weight
+from isthmus.passes.keys import attrs_key
+from isthmus.passes.replace import disagreement, settle, sweep
+
+EAGER_ELEMENTS: Final = 1024
+"""Results up to this many elements are computed at once."""
+FREE_BYTES: Final = 256
+"""What a constant may take without replacing others: less than the node that made it takes in a file, names included."""
+
+_FAILURES: Final = (IsthmusError, ArithmeticError, ValueError, IndexError, TypeError, KeyError)
+_NEVER: Final = Trait.CONSTANT | Trait.RANDOM | Trait.EFFECT
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One op of a program.
+
+    Attributes:
+        op: the op.
+        attrs: its attributes, all plain integers.
+        operands: for each flat operand the number of the slot that holds it; None for an absent one.
+        results: how many slots its results take.
+    """
+
+    op: Op
+    attrs: dict[str, Any]
+    operands: tuple[int | None, ...]
+    results: int
+
+    def run(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """The results on these arrays."""
+        call = Call(self.op, [type_of(x) for x in operands], self.attrs)
+        found = self.op.evaluate(call, *self.op.group(operands))
+        return tuple(map(np.asarray, found)) if isinstance(found, tuple) else (np.asarray(found),)
+
+
+class Program:
+    """A straight line of steps. Slots hold first the sources, then the results of each step in order.
+
+    Each intermediate array is let go after the last step that reads it.
+    """
+
+    __slots__ = ("_dying", "result", "sources", "steps")
+
+    def __init__(self, sources: int, steps: Sequence[Step], result: int) -> None:
+        self.sources = sources
+        self.steps = tuple(steps)
+        self.result = result
+        last = {slot: number for number, step in enumerate(steps) for slot in step.operands if slot is not None}
+        last.pop(result, None)
+        self._dying: dict[int, list[int]] = {}
+        for slot, number in last.items():
+            self._dying.setdefault(number, []).append(slot)
+
+    @property
+    def signature(self) -> Hashable:
+        """Equal for programs that compute the same."""
+        return (self.sources, self.result, *((s.op.name, attrs_key(s.attrs), s.operands) for s in self.steps))
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether a part of the result can be computed from parts of the sources."""
+        return all(Trait.ELEMENTWISE in step.op.traits for step in self.steps)
+
+    def __call__(self, *arrays: Array) -> Array:
+        """The result's content from the sources'.
+
+        Raises:
+            EvaluationError: an op has no result on these numbers.
+        """
+        slots: dict[int, Any] = dict(enumerate(arrays))
+        top = self.sources
+        for number, step in enumerate(self.steps):
+            try:
+                found = step.run([None if slot is None else slots[slot] for slot in step.operands])
+            except (ArithmeticError, ValueError, IndexError, TypeError) as error:
+                raise EvaluationError(f"a folded constant cannot be computed: {error}", op=step.op.name) from error
+            for slot in self._dying.get(number, ()):
+                del slots[slot]
+            slots.update(enumerate(found, top))
+            top += step.results
+        result: Array = slots[self.result]
+        return result
+
+
+Known: TypeAlias = "Weight | Node"
+"""What a constant value is: a weight, or a node that is folded but not yet computed."""
+
+
+class Fold:
+    """Folds constants, forwards and in one walk.
+
+    A node is folded when it is pure, its operands are constants, its attributes hold no open symbols, and its results take
+    no more bytes than the constants that nothing else uses (or `FREE_BYTES`). An `expand` of a scalar therefore stays.
+    """
+
+    name = "fold"
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def apply(self, graph: Graph) -> None:
+        """Folds, in nested graphs too."""
+        _Folding(graph, self.counts).run()
+
+
+class _Folding:
+    def __init__(self, graph: Graph, counts: Counter[str]) -> None:
+        self.graph = graph
+        self.counts = counts
+        self.lazy: dict[Node, int] = {}  # nodes folded but not computed, numbered in order
+        self.attrs: dict[Node, dict[str, Any]] = {}
+        self.holders: Counter[Hashable] = Counter(
+            node.attrs["value"].key for node in graph.walk() if Trait.CONSTANT in node.op.traits
+        )
+
+    def run(self) -> None:
+        changed = False
+        for node in self.graph.walk():
+            if self.foldable(node):
+                changed |= self.fold(node)
+        if self.lazy:
+            self.materialize()
+        if changed:
+            settle(self.graph)
+
+    def known(self, value: Value) -> bool:
+        return value.producer in self.lazy or value.weight is not None
+
+    def foldable(self, node: Node) -> bool:
+        return (
+            Trait.PURE in node.op.traits
+            and not node.op.traits & _NEVER
+            and not node.regions
+            and all(operand is None or self.known(operand) for operand in node.operands)
+            and all(isinstance(result.type, Tensor) for result in node.results)
+            and not any(isinstance(value, Symbol) for value in node.attrs.values())
+        )
+
+    def fold(self, node: Node) -> bool:
+        """Folds a node where that does not make the model larger. True when its value was computed at once."""
+        attrs = {name: attributes.map_dims(value, resolve) for name, value in node.attrs.items()}
+        if any(True for value in attrs.values() for _ in attributes.symbols_in(value)):
+            return False
+        self.attrs[node] = attrs
+        types = [resolved(result.type) for result in node.results]
+        room = max(FREE_BYTES, self.dying_bytes(node))
+        if all(isinstance(type, Tensor) and _is_static(type) for type in types):
+            sizes = [_elements(type) for type in types if isinstance(type, Tensor)]
+            taken = sum(_bytes(type) for type in types if isinstance(type, Tensor))
+            if taken > room:
+                return False
+            if sum(sizes) > EAGER_ELEMENTS:
+                self.lazy[node] = len(self.lazy)
+                self.counts[node.op.name] += 1
+                return False
+        elif sum(_elements(operand.tensor) for operand in node.operands if operand is not None) > EAGER_ELEMENTS:
+            return False
+        return self.compute(node, room)
+
+    def dying_bytes(self, node: Node) -> int:
+        """The bytes of the constants that are of no use once this node is gone."""
+        total = 0
+        for operand in dict.fromkeys(node.operands):
+            if operand is not None and all(user is node for user, _ in operand.uses):
+                held = operand.weight
+                if held is None or self.holders[held.key] == 1:
+                    total += _bytes(operand.tensor)
+        return total
+
+    def compute(self, node: Node, room: int) -> bool:
+        operands = [None if operand is None else self.content(operand) for operand in node.operands]
+        try:
+            arrays = Step(node.op, self.attrs[node], (), 0).run(operands)
+        except _FAILURES:
+            return False  # it fails the same way when the model runs, where its error belongs
+        if len(arrays) != len(node.results) or sum(array.nbytes for array in arrays) > room:
+            return False
+        values = self.constants(node, [weight(np.array(array)) for array in arrays])
+        if any(disagreement(old, new) for old, new in zip(node.results, values, strict=True)):
+            sweep(value.producer for value in values if value.producer is not None)
+            return False
+        name = node.op.name
+        producers = [operand.producer for operand in node.operands if operand is not None and operand.producer is not None]
+        node.replace_by(values)
+        self.retire(producers)
+        self.counts[name] += 1
+        return True
+
+    def retire(self, producers: Iterable[Node]) -> None:
+        """Erases operands that nothing needs any more; handles that are gone no longer hold their weight."""
+        work = list(dict.fromkeys(producers))
+        while work:
+            node = work.pop()
+            if node.graph is None or any(result.uses for result in node.results):
+                continue
+            work.extend(operand.producer for operand in node.operands if operand is not None and operand.producer is not None)
+            if Trait.CONSTANT in node.op.traits:
+                self.holders[node.attrs["value"].key] -= 1
+            self.lazy.pop(node, None)
+            node.erase()
+
+    def constants(self, node: Node, handles: Sequence[Weight]) -> list[Value]:
+        builder = Builder(node.graph or self.graph, node, node.location.by(self.name_of(node)))
+        values = [builder.constant(handle) for handle in handles]
+        for handle in handles:
+            self.holders[handle.key] += 1
+        return values
+
+    def name_of(self, node: Node) -> str:
+        return f"{Fold.name}.{node.op.name}"
+
+    def content(self, value: Value) -> Array:
+        held = value.weight
+        return held.array() if held is not None else self.weight_for(value).array()
+
+    # ---- large results
+
+    def weight_for(self, value: Value) -> LazyWeight:
+        """A lazy weight for a result of a node that is folded but not computed."""
+        assert value.producer is not None
+        needed: set[Node] = set()
+        sources: dict[Value, Weight] = {}
+        work = [value.producer]
+        while work:
+            node = work.pop()
+            if node in needed:
+                continue
+            needed.add(node)
+            for operand in node.operands:
+                if operand is not None:
+                    held = operand.weight
+                    if held is not None:
+                        sources[operand] = held
+                    elif operand.producer is not None:
+                        work.append(operand.producer)
+        slots = {source: number for number, source in enumerate(sources)}
+        steps = []
+        for node in sorted(needed, key=self.lazy.__getitem__):
+            operands = tuple(None if operand is None else slots[operand] for operand in node.operands)
+            steps.append(Step(node.op, self.attrs[node], operands, len(node.results)))
+            for result in node.results:
+                slots[result] = len(slots)
+        program = Program(len(sources), steps, slots[value])
+        type = resolved(value.type)
+        assert isinstance(type, Tensor)
+        main = max(sources, key=lambda source: sources[source].nbytes)
+        name = value.name or main.name or sources[main].name
+        shape = tuple(size for size in type.shape or () if isinstance(size, int))
+        return LazyWeight(type.dtype, shape, program, tuple(sources.values()), program.signature, program.elementwise, name)
+
+    def materialize(self) -> None:
+        """Makes lazy weights of those results that nodes which stay use, and erases what was folded."""
+        for node in self.lazy:
+            for result in node.results:
+                if any(user not in self.lazy for user, _ in result.uses):
+                    (constant,) = self.constants(node, [self.weight_for(result)])
+                    constant.name = constant.name or result.name
+                    result.replace_by(constant, lambda user, _: user not in self.lazy)
+        folded = list(self.lazy)
+        for node in reversed(folded):
+            producers = [operand.producer for operand in node.operands if operand is not None and operand.producer is not None]
+            self.lazy.pop(node)
+            node.erase()
+            self.retire(producer for producer in producers if producer not in self.lazy)
+
+
+def _is_static(type: Tensor) -> bool:
+    return type.shape is not None and all(isinstance(dim, int) for dim in type.shape)
+
+
+def _elements(type: Tensor) -> int:
+    total = 1
+    for dim in type.shape or ():
+        assert isinstance(dim, int)
+        total *= dim
+    return total
+
+
+def _bytes(type: Tensor) -> int:
+    return (_elements(type) * type.dtype.bits + 7) // 8
+

@@ -1,0 +1,121 @@
+"""Legalization: what a target cannot take becomes finer until it can; what is left is reported all at once."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from isthmus.ir.builder import Builder
+from isthmus.ir.errors import Refusal, UnsupportedError
+from isthmus.ir.graph import Graph, Node, Value
+from isthmus.passes.driver import PassRecord, count_nodes
+from isthmus.passes.replace import disagreement, settle, sweep
+
+DEPTH: Final = 32
+"""Lowerings that may follow on one another; more are taken to go round in a circle."""
+
+
+class Target(Protocol):
+    """What legalization asks of a target."""
+
+    @property
+    def name(self) -> str: ...
+
+    def legal(self, node: Node) -> str | None:
+        """None where the target takes the node as it is; else why not, in one sentence."""
+
+    def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        """Builds the target's own form of a node in front of it, for the node's results; None where it has none."""
+
+
+def legalize(graph: Graph, target: Target) -> PassRecord:
+    """Makes every node of a graph legal for a target, in place: its own lowerings first, then the ops' decompositions.
+
+    On an error the graph is left partly converted; work on a clone where the graph is still needed.
+
+    Args:
+        graph: a graph at the top.
+        target: says what is legal.
+
+    Returns:
+        What was lowered, by op.
+
+    Raises:
+        UnsupportedError: nodes are left that can be made legal in no way; it carries all of them.
+    """
+    before, version, start = count_nodes(graph), graph.version, time.perf_counter()
+    run = _Legalization(graph, target)
+    run.run()
+    if run.refusals:
+        count = len(run.refusals)
+        what = "1 operation" if count == 1 else f"{count} operations"
+        raise UnsupportedError(f"{what} cannot be carried over to {target.name}", list(run.refusals.values()))
+    settle(graph)
+    seconds = time.perf_counter() - start
+    return PassRecord("legalize", seconds, before, count_nodes(graph), dict(run.counts), graph.version != version)
+
+
+class _Legalization:
+    def __init__(self, graph: Graph, target: Target) -> None:
+        self.graph = graph
+        self.target = target
+        self.counts: Counter[str] = Counter()
+        self.refusals: dict[tuple[object, ...], Refusal] = {}
+        self.origin: dict[Node, tuple[str, ...]] = {}  # the ops that a new node was made from, oldest first
+
+    def run(self) -> None:
+        walks = [self.graph.nodes]
+        while walks:
+            node = next(walks[-1], None)
+            if node is None:
+                walks.pop()
+                continue
+            reason = self.target.legal(node)
+            fresh = [] if reason is None else self.lower(node, reason)
+            if node.graph is not None:
+                walks.extend(region.nodes for region in reversed(node.regions))
+            elif fresh:
+                walks.append(iter(fresh))
+
+    def lower(self, node: Node, reason: str) -> list[Node]:
+        """Replaces an illegal node and returns what came in its place, or notes the refusal."""
+        chain = (*self.origin.pop(node, ()), node.op.name)
+        if len(chain) > DEPTH:
+            self.refuse(node, chain[:1], f"its lowering does not come to an end: {' -> '.join(chain[-4:])}")
+            return []
+        assert node.graph is not None
+        previous = node.previous
+        b = Builder(node.graph, node, node.location.by(f"legalize.{node.op.name}"))
+        found = self.target.lower(b, node)
+        if found is None:
+            decomposed = node.op.decompose(b, node.call(), *node.op.group(node.operands))
+            if decomposed is NotImplemented:
+                self.refuse(node, chain, reason)
+                return []
+            found = [decomposed] if isinstance(decomposed, Value) else list(decomposed)
+        for old, new in zip(node.results, found, strict=True):
+            wrong = disagreement(old, new) if old.uses else None
+            if wrong is not None:
+                self.refuse(node, chain, f"its lowering gives another type: {wrong}")
+                return []
+        producers = [operand.producer for operand in node.operands if operand is not None and operand.producer is not None]
+        made = []
+        before = node.previous
+        while before is not None and before is not previous:
+            made.append(before)
+            before = before.previous
+        made.reverse()
+        node.replace_by(found)
+        self.counts[node.op.name] += 1
+        self.origin.update(dict.fromkeys(made, chain))
+        sweep([*producers, *made])
+        return [item for item in made if item.graph is not None]
+
+    def refuse(self, node: Node, chain: tuple[str, ...], reason: str) -> None:
+        if len(chain) > 1:
+            reason = f"{reason} (needed for {chain[0]})"
+        remedy = f"choose a target or version that has {node.op.name}, or give the op a lowering or a decomposition"
+        key = (node.op.name, node.location, reason)
+        self.refusals.setdefault(key, Refusal(reason, op=node.op.name, location=node.location, remedy=remedy))

@@ -1,0 +1,116 @@
+"""Putting values in the place of others: types must agree, sizes found equal are joined, dead nodes go at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from isthmus.ir.dims import Dim, Expr, Symbol, resolve, symbols
+from isthmus.ir.graph import Graph, Node, Value, type_symbols
+from isthmus.ir.op import Trait
+from isthmus.ir.symbols import Symbols
+from isthmus.ir.types import Tensor, resolved
+
+
+def introduced(node: Node) -> set[Symbol]:
+    """The symbols that a node may bind: those in its results' types that it does not take from anywhere."""
+    found = {symbol for result in node.results for symbol in type_symbols(result.type)}
+    found.update(value for value in node.attrs.values() if isinstance(value, Symbol))
+    if found:
+        found.difference_update(node.symbols())
+        for operand in node.operands:
+            if operand is not None:
+                found.difference_update(type_symbols(operand.type))
+    return found
+
+
+def disagreement(old: Value, new: Value) -> str | None:
+    """Why `new` cannot stand for `old`, in words; None where it can.
+
+    Where only a size stands between them that one of their nodes introduced, the two sizes are joined: they are sizes of
+    the same tensor. `settle` makes that visible in all types.
+    """
+    if old is new:
+        return None
+    left, right = resolved(old.type), resolved(new.type)
+    if left == right:
+        return None
+    different = f"{right} is not known to be {left}"
+    if not isinstance(left, Tensor) or not isinstance(right, Tensor) or left.dtype is not right.dtype:
+        return different
+    if left.shape is None:
+        return None
+    if right.shape is None or len(left.shape) != len(right.shape):
+        return different
+    where = _symbols_of(old)
+    for a, b in zip(left.shape, right.shape, strict=True):
+        if where.same(a, b) is not True and not (_join(new, b, a) or _join(old, a, b)):
+            return different
+    return None
+
+
+def _symbols_of(value: Value) -> Symbols:
+    return value.owner.symbols
+
+
+def _join(value: Value, dim: Dim, other: Dim) -> bool:
+    """Joins a dim of a value to another, where it is a symbol that the value's node introduced."""
+    dim, other = resolve(dim), resolve(other)
+    symbol = dim.symbol if isinstance(dim, Expr) else None
+    if symbol is None or value.producer is None or symbol not in introduced(value.producer) or symbol in symbols(other):
+        return False
+    symbol.joined = other
+    return True
+
+
+def settle(graph: Graph) -> None:
+    """Shows joined symbols as what they were joined to, in a graph where any still stand."""
+    if any(symbol.joined is not None for symbol in _standing(graph)):
+        graph.settle()
+
+
+def _standing(graph: Graph) -> Iterable[Symbol]:
+    for body in graph.graphs():
+        for value in body.inputs:
+            yield from type_symbols(value.type)
+        for node in body.nodes:
+            yield from node.symbols()
+            for result in node.results:
+                yield from type_symbols(result.type)
+
+
+def removable(node: Node) -> bool:
+    """Whether a node may go as soon as nothing uses it: nothing happens in it, and no size comes from it."""
+    return (
+        node.graph is not None
+        and Trait.EFFECT not in node.op.traits
+        and not node.regions
+        and not any(result.uses for result in node.results)
+        and not introduced(node)
+    )
+
+
+def sweep(nodes: Iterable[Node]) -> list[Value]:
+    """Erases those of some nodes that nothing needs, and then the producers of their operands, and so on.
+
+    Returns:
+        The values that have fewer uses now.
+    """
+    work = list(nodes)
+    less_used: dict[Value, None] = {}
+    while work:
+        node = work.pop()
+        if removable(node):
+            operands = [operand for operand in node.operands if operand is not None]
+            node.erase()
+            less_used.update(dict.fromkeys(operands))
+            work.extend(operand.producer for operand in operands if operand.producer is not None)
+    return [value for value in less_used if value.producer is None or value.producer.graph is not None]
+
+
+def attached(node: Node) -> bool:
+    """Whether a node is still part of the graph at the top: neither it nor a node around it was erased."""
+    while node.graph is not None:
+        if node.graph.parent is None:
+            return True
+        node = node.graph.parent
+    return False

@@ -1,0 +1,186 @@
+"""The driver of rules: a worklist to the fixpoint, linear in practice."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+from isthmus.ir.builder import Builder
+from isthmus.ir.errors import IsthmusError
+from isthmus.ir.graph import Graph, Node, Value
+from isthmus.ir.location import merge
+from isthmus.ir.op import Op
+from isthmus.passes.matcher import Match, Trace
+from isthmus.passes.replace import attached, disagreement, settle, sweep
+from isthmus.passes.rules import Refused, Rewrite
+
+BUDGET: Final = 20
+"""Rewrites for each node of the graph after which rules are taken to undo each other."""
+
+RewriteListener: TypeAlias = Callable[[str, Node, Graph], None]
+
+
+class Rewriting:
+    """A pass that applies rules until none applies.
+
+    Args:
+        name: the pass's name.
+        rules: tried in order at each node.
+        listener: called with ``pass.rule``, the root that was replaced and the graph, after each rewrite.
+
+    A value inside a match that is used elsewhere prevents it, unless the rule keeps such values. New nodes stand where the
+    root stood, carry the merged locations of all nodes they stand for, and say which rule made them.
+    """
+
+    def __init__(self, name: str, rules: Sequence[Rewrite], listener: RewriteListener | None = None) -> None:
+        self.name = name
+        self.rules = tuple(rules)
+        self.listener = listener
+        self.counts: Counter[str] = Counter()
+        self._index: dict[Op, tuple[Rewrite, ...]] = {}
+
+    def apply(self, graph: Graph) -> None:
+        """Rewrites, in nested graphs too.
+
+        Raises:
+            IsthmusError: the rules undo each other for ever.
+        """
+        rewrites = 0
+        budget = 1000 + BUDGET * sum(1 for _ in graph.walk())
+        again = True
+        while again:  # the worklist holds what a rewrite touched; a further round finds what it could not know of
+            again = False
+            for _ in self._round(graph):
+                again = True
+                rewrites += 1
+                if rewrites > budget:
+                    often = ", ".join(name for name, _ in self.counts.most_common(3))
+                    raise IsthmusError(f"the rules of {self.name} undo each other for ever", found=f"most often: {often}")
+        if rewrites:
+            settle(graph)
+
+    def _round(self, graph: Graph) -> Iterator[Node]:
+        work = deque(node for node in graph.walk() if self._for(node.op))
+        queued = set(work)
+
+        def enqueue(node: Node) -> None:
+            if node not in queued and self._for(node.op):
+                queued.add(node)
+                work.appendleft(node)
+
+        while work:
+            node = work.popleft()
+            queued.discard(node)
+            if not attached(node):
+                continue
+            users = [user for result in node.results for user, _ in result.uses if isinstance(user, Node)]
+            for rule in self._for(node.op):
+                outcome = attempt(rule, node, self.name)
+                if outcome is None or isinstance(outcome, Refused):
+                    continue
+                made, less_used = outcome
+                self.counts[rule.name] += 1
+                for user in users:
+                    enqueue(user)
+                for value in less_used:
+                    if value.producer is not None:
+                        enqueue(value.producer)
+                for new in reversed(made):
+                    enqueue(new)
+                if self.listener is not None:
+                    self.listener(f"{self.name}.{rule.name}", node, graph)
+                yield node
+                break
+
+    def _for(self, op: Op) -> tuple[Rewrite, ...]:
+        found = self._index.get(op)
+        if found is None:
+            found = self._index[op] = tuple(rule for rule in self.rules if rule.concerns(op))
+        return found
+
+
+Outcome: TypeAlias = "tuple[list[Node], list[Value]]"
+
+
+def attempt(rule: Rewrite, root: Node, maker: str, trace: Trace | None = None, dry: bool = False) -> Outcome | Refused | None:
+    """Tries a rule at a node.
+
+    Args:
+        rule: the rule.
+        root: the node to replace.
+        maker: the pass's name, for locations.
+        trace: notes why the pattern does not fit.
+        dry: take everything back, and only tell what would have happened.
+
+    Returns:
+        The new nodes and the values that have fewer uses now; a refusal; or None where the pattern does not fit.
+    """
+    refused: Refused | None = None
+    for match in rule.find(root, trace):
+        made = _Made(root)
+        location = merge(node.location for node in match.nodes).by(f"{maker}.{rule.name}")
+        assert root.graph is not None
+        found = rule.build(Builder(root.graph, root, location), match)
+        if found is None:
+            made.discard()
+            continue
+        if not isinstance(found, Refused):
+            values: list[Value | None] = [found] if isinstance(found, Value) else list(found)
+            reason = _mismatch(root, values)
+            if reason is None:
+                if dry:
+                    made.discard()
+                    return [], []
+                return _commit(root, match, values, made)
+            found = Refused(reason, root.results[0] if root.results else None)
+        made.discard()
+        refused = refused or found
+    return refused
+
+
+def _mismatch(root: Node, values: Sequence[Value | None]) -> str | None:
+    if len(values) != len(root.results):
+        return f"{len(values)} values cannot replace {len(root.results)} results"
+    for old, new in zip(root.results, values, strict=True):
+        if new is None and old.uses:
+            return f"result {old.index} is used and has no replacement"
+        reason = None if new is None else disagreement(old, new)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _commit(root: Node, match: Match, values: list[Value | None], made: _Made) -> Outcome:
+    new = list(made.nodes())
+    producers = [operand.producer for operand in root.operands if operand is not None and operand.producer is not None]
+    less_used = [operand for operand in root.operands if operand is not None]
+    for old, value in zip(root.results, values, strict=True):
+        if value is not None:
+            if old.name and not value.name and value.producer is not None:
+                value.name = old.name
+            old.replace_by(value)
+    root.erase()
+    less_used += sweep([*match.nodes[1:], *producers, *new])
+    alive = [value for value in dict.fromkeys(less_used) if value.producer is None or value.producer.graph is not None]
+    return [node for node in new if node.graph is not None], alive
+
+
+class _Made:
+    """The nodes that were put in front of a root since this was made."""
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
+        self.previous = root.previous
+
+    def nodes(self) -> Iterator[Node]:
+        node = self.root.previous
+        found = []
+        while node is not None and node is not self.previous:
+            found.append(node)
+            node = node.previous
+        return reversed(found)
+
+    def discard(self) -> None:
+        for node in reversed(list(self.nodes())):
+            node.erase()
