@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from isthmus.ir.location import Location
@@ -61,7 +61,19 @@ class InferError(IsthmusError):
 
 
 class VerifyError(IsthmusError):
-    """A graph breaks one of the IR's invariants."""
+    """A graph breaks one of the IR's invariants.
+
+    Args:
+        message, more: as for `IsthmusError`.
+        excerpt: some lines of the graph's text around the place.
+    """
+
+    def __init__(self, message: str, *, excerpt: str = "", **more: Any) -> None:
+        super().__init__(message, **more)
+        self.excerpt = excerpt
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{self.excerpt}".rstrip()
 
 
 class ParseError(IsthmusError):

@@ -7,7 +7,7 @@ nodes and of a hundred thousand.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from isthmus.ir import attributes
 from isthmus.ir.dims import Symbol, symbols
@@ -17,6 +17,9 @@ from isthmus.ir.op import Call, Op, Trait
 from isthmus.ir.symbols import Symbols
 from isthmus.ir.types import Tensor, Type, resolved
 from isthmus.ir.weights import Weight
+
+if TYPE_CHECKING:
+    import networkx
 
 User: TypeAlias = "Node | Graph"
 
@@ -473,6 +476,18 @@ class Graph:
                 for result in node.results:
                     bind(found, result)
         return found
+
+    def to_networkx(self) -> networkx.MultiDiGraph:
+        """As a `networkx.MultiDiGraph`; see `isthmus.ir.export.to_networkx`."""
+        from isthmus.ir.export import to_networkx
+
+        return to_networkx(self)
+
+    def to_dot(self) -> str:
+        """In Graphviz's language; see `isthmus.ir.export.to_dot`."""
+        from isthmus.ir.export import to_dot
+
+        return to_dot(self)
 
     def __str__(self) -> str:
         from isthmus.ir.printer import print_graph

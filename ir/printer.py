@@ -25,11 +25,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
+from isthmus.ir import nested
 from isthmus.ir.attributes import REQUIRED
 from isthmus.ir.dims import INF, Bound, Expr, Symbol
 from isthmus.ir.dtypes import DType
@@ -67,8 +68,8 @@ def weight_table(graph: Graph, inline: int = INLINE) -> dict[str, Weight]:
 
 
 def excerpt(graph: Graph, node: Node | None, count: int = 10) -> str:
-    """About `count` lines of the text form around a node (or the first ones), the node's own line marked."""
-    writer = _Writer(True, INLINE)
+    """About `count` lines of the text form around a node, its own line marked; the first ones for None. Never fails."""
+    writer = _Writer(True, INLINE, strict=False)
     writer.write(graph)
     line = writer.line_of.get(node, 0) if node is not None else 0
     start = max(0, min(line - count // 2, len(writer.lines) - count))
@@ -160,8 +161,9 @@ def _elements(weight: Weight) -> str:
 
 
 class _Writer:
-    def __init__(self, locations: bool, inline: int) -> None:
+    def __init__(self, locations: bool, inline: int, strict: bool = True) -> None:
         self.locations = locations
+        self.strict = strict
         self.inline = inline
         self.lines: list[str] = []
         self.line_of: dict[Node, int] = {}
@@ -184,17 +186,10 @@ class _Writer:
         for assumption in table.assumptions:
             self.lines.append(f"assume {assumption}{self.place(assumption.location)}")
         self.lines.append(f"graph @{word(graph.name)}{self.arguments(graph, '()')} {{")
-        stack = [self.body(graph, "  ")]
-        while stack:  # one generator a level, so that depth costs no recursion
-            inner = next(stack[-1], None)
-            if inner is None:
-                stack.pop()
-            else:
-                stack.append(inner)
+        nested.run(self.body(graph, "  "))
         self.lines.append("}")
 
-    def body(self, graph: Graph, indent: str) -> Iterator[Any]:
-        """Writes a graph's lines; yields one such generator for each region, to be run through before going on."""
+    def body(self, graph: Graph, indent: str) -> nested.Steps:
         lines = self.lines
         lines.extend(f"{indent}metadata {word(key)} = {quote(text)}" for key, text in graph.metadata.items())
         for node in graph.nodes:
@@ -273,6 +268,8 @@ class _Writer:
             return form(self, value)
         if isinstance(value, Weight):
             return self.weight(value)
+        if not self.strict:
+            return f"<{value!r}>"
         raise TypeError(f"{value!r} has no text form")
 
     def items(self, values: tuple[Any, ...]) -> str:

@@ -102,19 +102,17 @@ class Symbols:
     def _solve(self, left: Dim, right: Dim) -> tuple[Symbol, Dim] | None:
         difference = left - right
         assert isinstance(difference, Expr)
-        order = list(self.by_name.values())
-        candidates = []
         every = list(symbols(difference))
+        candidates = {}
         for monomial, coefficient in difference.terms:
-            if len(monomial) == 1 and isinstance(monomial[0], Symbol) and abs(coefficient) == 1:
-                symbol = monomial[0]
-                if every.count(symbol) == 1:
-                    candidates.append((order.index(symbol) if symbol in order else -1, symbol, coefficient))
+            symbol = monomial[0] if len(monomial) == 1 else None
+            if isinstance(symbol, Symbol) and abs(coefficient) == 1 and every.count(symbol) == 1:
+                candidates[symbol] = coefficient
         if not candidates:
             return None
         # The youngest symbol gives way, so that the names the user knows survive.
-        _, symbol, coefficient = max(candidates, key=lambda candidate: candidate[0])
-        return symbol, symbol.dim - difference if coefficient == 1 else symbol.dim + difference
+        symbol = next((symbol for symbol in reversed(self.by_name.values()) if symbol in candidates), next(iter(candidates)))
+        return symbol, symbol.dim - difference if candidates[symbol] == 1 else symbol.dim + difference
 
     def _join(self, symbol: Symbol, value: Dim) -> None:
         symbol.joined = value
