@@ -1,0 +1,206 @@
+"""The command line, in this process and as a program of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+from safetensors.torch import save_file
+
+from isthmus.cli import main
+
+MODEL = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, width)
+        self.dropout = torch.nn.Dropout(0.5)
+
+    def forward(self, x, bias=None):
+        y = self.dropout(torch.relu(self.linear(x)))
+        return y if bias is None else y + bias
+
+class Branches(torch.nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+
+net = Net()
+number = 3
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "made_for_the_command_line.py"
+    path.write_text(MODEL)
+    return path
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(main, list(map(str, args)))
+
+
+def test_compile_writes_and_verifies(model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "net.onnx"
+    done = run("compile", f"{model}:Net", "--input", "f32[N,3]", "--opset", 17, "-o", out)
+    assert done.exit_code == 0, done.output
+    assert out.exists()
+    for word in ("Net -> onnx (opset=17", "every output against the model", "N=1", f"wrote {out}", "seed 0"):
+        assert word in done.output
+
+
+def test_no_verify_leaves_the_comparison_out(model: Path, tmp_path: Path) -> None:
+    done = run("compile", f"{model}:Net", "--input", "f32[N,3]", "-o", tmp_path / "net.onnx", "--no-verify")
+    assert done.exit_code == 0
+    assert "every output" not in done.output
+
+
+def test_json_is_the_only_output(model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "net.onnx"
+    done = run("compile", f"{model}:Net", "--input", "f32[N,3]", "-o", out, "--json")
+    told = json.loads(done.output)
+    assert told["ok"] is True
+    assert told["files"] == [str(out)]
+    assert told["report"]["inputs"] == {"x": "f32[N, 3]"}
+    assert told["verified"]["rounds"][0]["sizes"] == {"N": 1}
+
+
+def test_quiet_says_nothing(model: Path, tmp_path: Path) -> None:
+    done = run("compile", f"{model}:Net", "--input", "f32[N,3]", "-o", tmp_path / "net.onnx", "--quiet")
+    assert (done.exit_code, done.output) == (0, "")
+
+
+def test_names_keywords_and_arguments(model: Path, tmp_path: Path) -> None:
+    done = run(
+        "compile", f"{model}:Net", "--kwargs", '{"width": 5}', "--input", "f32[N,3]", "--input", "bias=f32[5]",
+        "--input-names", "a,b", "--output-names", "c", "-o", tmp_path / "net.onnx", "--json",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.output)["report"]
+    assert report["inputs"] == {"a": "f32[N, 3]", "b": "f32[5]"}
+    assert report["outputs"] == {"c": "f32[N, 5]"}
+
+
+def test_dynamic_shapes_as_json(model: Path, tmp_path: Path) -> None:
+    done = run(
+        "compile", f"{model}:net", "--input", "f32[2,3]", "--dynamic", '{"x": {"0": "B"}}', "-o", tmp_path / "net.onnx", "--json"
+    )
+    assert json.loads(done.output)["report"]["inputs"] == {"x": "f32[B, 3]"}
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".pt"])
+def test_weights_are_loaded(model: Path, tmp_path: Path, suffix: str) -> None:
+    state = {"linear.weight": torch.full((4, 3), 2.0), "linear.bias": torch.zeros(4)}
+    weights, out = tmp_path / f"w{suffix}", tmp_path / "net.onnx"
+    if suffix == ".pt":
+        torch.save(state, weights)
+    else:
+        save_file(state, weights)
+    done = run("compile", f"{model}:Net", "--weights", weights, "--input", "f32[N,3]", "-o", out)
+    assert done.exit_code == 0, done.output
+    import numpy as np
+    import onnxruntime
+
+    (found,) = onnxruntime.InferenceSession(out).run(None, {"x": np.ones((1, 3), np.float32)})
+    assert found.tolist() == [[6.0] * 4]
+
+
+@pytest.mark.parametrize(("content", "told"), [
+    (b"garbage", "cannot be read"), ({"linear.weight": torch.zeros(4, 3)}, "do not fit"), ({"linear.weight": print}, "cannot be read"),
+    (torch.zeros(3), "are not a state dict"),
+])  # fmt: skip
+def test_bad_weights_are_refused(model: Path, tmp_path: Path, content: object, told: str) -> None:
+    weights = tmp_path / "w.pt"
+    if isinstance(content, bytes):
+        weights.write_bytes(content)
+    else:
+        torch.save(content, weights)
+    done = run("compile", f"{model}:Net", "--weights", weights, "--input", "f32[N,3]", "-o", tmp_path / "net.onnx")
+    assert done.exit_code == 1
+    assert told in done.output
+    assert not (tmp_path / "net.onnx").exists()
+
+
+@pytest.mark.parametrize("stage", ["captured", "passes", "legal"])
+def test_show_prints_the_graph(model: Path, stage: str) -> None:
+    done = run("show", f"{model}:Net", "--input", "f32[N,3]", "--stage", stage)
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("graph @")
+    assert "f32[N, 3]" in done.output
+    assert model.name in done.output
+
+
+def test_verify_compares_a_saved_file(model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "net.onnx"
+    arguments = (f"{model}:Net", "--input", "f32[N,3]")
+    assert run("compile", *arguments, "-o", out).exit_code == 0
+    done = run("verify", *arguments, out)
+    assert done.exit_code == 0, done.output
+    assert "ok" in done.output
+    other = run("compile", f"{model}:Branches", "--input", "f32[N,3]", "-o", out)
+    assert other.exit_code == 1
+    state = {"linear.weight": torch.ones(4, 3), "linear.bias": torch.ones(4)}
+    save_file(state, tmp_path / "w.safetensors")
+    differs = run("verify", *arguments, "--weights", tmp_path / "w.safetensors", out, "--json")
+    assert differs.exit_code == 1
+    assert json.loads(differs.output)["error"]["kind"] == "MismatchError"
+
+
+def test_targets_lists_options() -> None:
+    done = run("targets")
+    assert done.exit_code == 0
+    for word in ("onnx", "opset", "reference"):
+        assert word in done.output
+    assert "opset" in json.loads(run("targets", "--json").output)["onnx"]
+    assert run("targets", "--quiet").output.split() == ["onnx", "reference"]
+
+
+@pytest.mark.parametrize(("arguments", "code", "told"), [
+    (["compile"], 2, "MODEL"), (["nonsense"], 2, "nonsense"),
+    (["compile", "no.such.module:Net", "-o", "x.onnx"], 2, "cannot be imported"),
+    (["compile", "nothing", "-o", "x.onnx"], 2, "names no model"), (["compile", "missing.py:Net", "-o", "x.onnx"], 2, "missing.py"),
+    (["compile", "{model}:Nope", "-o", "x.onnx"], 2, "has no Nope"), (["compile", "{model}:number", "-o", "x.onnx"], 2, "neither"),
+    (["compile", "{model}:Net", "--kwargs", "{{", "-o", "x.onnx"], 2, "not JSON"),
+    (["compile", "{model}:Net", "--kwargs", '{{"depth": 1}}', "-o", "x.onnx"], 2, "depth"),
+    (["compile", "{model}:Net", "--input", "f32[3", "-o", "x.onnx"], 2, "f32[3"),
+    (["compile", "{model}:Net", "--input", "f32[N,3]", "--target", "onxx", "-o", "x.onnx"], 2, "no target"),
+    (["compile", "{model}:Net", "--input", "f32[N,3]", "--opset", "3", "-o", "x.onnx"], 2, "opset"),
+    (["compile", "{model}:Net", "--input", "f32[N,3]", "-O", "colour=red", "-o", "x.onnx"], 2, "colour"),
+    (["compile", "{model}:Branches", "--input", "f32[N,3]", "-o", "x.onnx"], 1, "x.sum() > 0"),
+])  # fmt: skip
+def test_exit_codes(model: Path, arguments: list[str], code: int, told: str) -> None:
+    done = run(*(argument.format(model=model) for argument in arguments))
+    assert done.exit_code == code, done.output
+    assert told in done.output
+    assert not Path("x.onnx").exists()
+
+
+def test_errors_as_json(model: Path) -> None:
+    done = run("show", f"{model}:Branches", "--input", "f32[N,3]", "--json")
+    assert done.exit_code == 1
+    told = json.loads(done.output)
+    assert told["ok"] is False
+    assert told["error"]["kind"] == "CaptureError"
+
+
+def test_as_a_program(model: Path, tmp_path: Path) -> None:
+    program = str(Path(sys.executable).with_name("isthmus"))
+    out = tmp_path / "net.onnx"
+    arguments = ["compile", f"{model.stem}:Net", "--input", "f32[N,3]", "-o", str(out), "--json"]
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, cwd=model.parent)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["files"] == [str(out)]
+    assert done.stderr == ""  # no progress in a pipe
+    done = subprocess.run([program, "compile", f"{model.stem}:Branches", "--input", "f32[N,3]", "-o", str(out)],
+                          capture_output=True, text=True, cwd=model.parent)  # fmt: skip
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("CaptureError: ")
+    assert subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.startswith("isthmus")
