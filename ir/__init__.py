@@ -18,6 +18,6 @@ from isthmus.ir.weights import ArrayWeight, LazyWeight, MappedWeight, Weight, we
 __all__ = [
     "OPS", "ArrayWeight", "Assumption", "Builder", "Call", "DType", "Dim", "Graph", "LazyWeight", "Location",
     "MappedWeight", "Node", "Op", "Optional", "Sample", "Sequence", "Symbol", "Symbols", "Tensor", "Trait", "Type",
-    "Value", "Weight", "decompose", "difference", "dims", "dtypes", "equal", "ops", "parse", "print_graph", "register", "sample", "verify",
-    "weight", "weight_table",
+    "Value", "Weight", "decompose", "difference", "dims", "dtypes", "equal", "ops", "parse", "print_graph",
+    "register", "sample", "verify", "weight", "weight_table",
 ]  # fmt: skip

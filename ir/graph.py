@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from isthmus.ir import attributes
+from isthmus.ir import attributes, nested
 from isthmus.ir.dims import Symbol, symbols
 from isthmus.ir.errors import IsthmusError
 from isthmus.ir.location import UNKNOWN, Location
@@ -434,13 +434,19 @@ class Graph:
         """
         mapping = {} if mapping is None else mapping
         copy = Graph(self.name, self._symbols)
+        nested.run(self._clone_into(copy, mapping))
+        return copy
+
+    def _clone_into(self, copy: Graph, mapping: dict[Value, Value]) -> nested.Steps:
         copy.metadata = dict(self.metadata)
         for value in self.inputs:
             mapping[value] = copy.add_input(value.type, value.name)
         for node in self.nodes:
-            copy.append(clone_node(node, mapping))
+            regions = [Graph(region.name, region._symbols) for region in node.regions]
+            for region, twin in zip(node.regions, regions, strict=True):
+                yield region._clone_into(twin, mapping)
+            copy.append(_copy_node(node, regions, mapping))
         copy.set_outputs([mapping.get(value, value) for value in self._outputs])
-        return copy
 
     def settle(self) -> None:
         """Replaces joined symbols, everywhere, by what they were joined to."""
@@ -510,8 +516,11 @@ def bind(found: dict[Symbol, tuple[Value, int | None]], value: Value) -> None:
 
 def clone_node(node: Node, mapping: dict[Value, Value]) -> Node:
     """A copy of a node, in no graph yet, with operands replaced as `mapping` says; its results are added to it."""
+    return _copy_node(node, [region.clone(mapping) for region in node.regions], mapping)
+
+
+def _copy_node(node: Node, regions: Sequence[Graph], mapping: dict[Value, Value]) -> Node:
     operands = [None if operand is None else mapping.get(operand, operand) for operand in node.operands]
-    regions = [region.clone(mapping) for region in node.regions]
     copy = Node(node.op, operands, dict(node.attrs), [result.type for result in node.results], regions, node.location)
     for old, new in zip(node.results, copy.results, strict=True):
         new.name = old.name
