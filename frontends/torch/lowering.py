@@ -24,7 +24,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 import torch
-
+from isthmus.frontends.torch.known import Known
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, Expr, bounds, maximum, minimum, resolve
@@ -109,7 +109,8 @@ def plan(function: Function, arguments: Iterable[str]) -> dict[str, str]:
             found[parameter.name] = parameter.name
         elif parameter.default is inspect.Parameter.empty:
             if position >= len(names) or names[position] in found:
-                raise TypeError(f"{function.__qualname__}: no argument of ({', '.join(names)}) for the parameter {parameter.name}")
+                where = f"{function.__qualname__}({parameter.name})"
+                raise TypeError(f"{where} matches no argument of ({', '.join(names)})")
             found[names[position]] = parameter.name
     return found
 
@@ -119,10 +120,12 @@ class Lowering:
 
     Attributes:
         b: builds the nodes, at the user's line.
+        knowledge: what is known about values.
     """
 
     def __init__(self, builder: Builder) -> None:
         self.b = builder
+        self.knowledge = Known()
 
     # ---- about values
 
@@ -168,9 +171,7 @@ class Lowering:
             value: a tensor value.
             limit: how many elements the computation may touch in all.
         """
-        from isthmus.frontends.torch.known import content
-
-        return content(value, limit)
+        return self.knowledge.content(value, limit)
 
     # ---- making values
 

@@ -1,0 +1,512 @@
+"""The watcher: a dispatch mode that writes down every ATen op as IR nodes while the model runs on tensors without data."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import torch
+from isthmus.frontends.torch import aliases
+from isthmus.frontends.torch.aliases import Aliases, Entry, Unknown, doubt, elementwise_strides
+from isthmus.frontends.torch.calls import Plan, plan_of
+from isthmus.frontends.torch.lowering import LOWERINGS, Lowering, dtype_of, torch_dtype
+from isthmus.frontends.torch.provenance import Provenance
+from isthmus.frontends.torch.sizes import Ratio, SizeNode, Sizes
+from isthmus.frontends.torch.tensors import Watched, watched
+from isthmus.frontends.torch.weights import TorchWeight, contents
+from isthmus.ir import dtypes
+from isthmus.ir.builder import Builder
+from isthmus.ir.dims import INF, Dim, Expr
+from isthmus.ir.errors import CaptureError, InferError, Refusal
+from isthmus.ir.graph import Graph, Value
+from isthmus.ir.types import Tensor
+from isthmus.ir.weights import ArrayWeight
+from torch.utils._python_dispatch import TorchDispatchMode
+
+SMALL: Final = 1 << 16
+"""Tensors met in passing are copied up to this many elements: the model may change them before they are read."""
+
+
+class Writer(Lowering):
+    """The helper of lowerings, with the capture's policy behind `decide`."""
+
+    def __init__(self, builder: Builder, sizes: Sizes) -> None:
+        super().__init__(builder)
+        self.sizes = sizes
+
+    def decide(self, relation: str, left: Dim, right: Dim) -> bool:
+        return self.sizes.decide(relation, left, right)
+
+
+class Watcher(TorchDispatchMode):
+    """One watch of one model.
+
+    Args:
+        on_size_branch: see `Sizes`.
+
+    Attributes:
+        graph: what was written down.
+        w: the lowerings' helper.
+        sizes: the capture's dims.
+        provenance: the user's lines.
+        aliases: views and writes.
+        refusals: ops that cannot be carried over, by op and line.
+        notes: what the user should know.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self, on_size_branch: str = "record") -> None:
+        super().__init__()
+        self.graph = Graph("main")
+        self.provenance = Provenance()
+        self.sizes = Sizes(self.graph.symbols, self.provenance.here, on_size_branch)
+        self.w = Writer(Builder(self.graph), self.sizes)
+        self.aliases = Aliases(self.w, self._written)
+        self.refusals: dict[tuple[str, str], Refusal] = {}
+        self.notes: list[str] = []
+        self.names: dict[int, str] = {}
+        self.constants = Builder(self.graph)
+        self._reals: dict[int, tuple[torch.Tensor, Entry]] = {}
+        self._storages: dict[int, dict[Any, Entry]] = {}
+        self._labels: dict[Entry, str] = {}
+        self._items: dict[Value, Dim] = {}
+        self._takers: dict[type, Callable[[Any], Any]] = {
+            Watched: self._read_watched, torch.Tensor: self._read_real, torch.nn.Parameter: self._read_real,
+            int: _itself, float: _itself, bool: _itself, str: _itself, complex: _itself, type(None): _itself,
+            torch.SymInt: self.sizes.take, torch.SymFloat: self._take_float, torch.SymBool: bool,
+            torch.dtype: dtype_of, list: self._take_list, tuple: self._take_list, torch.Size: self._take_list,
+            torch.device: _itself, torch.memory_format: _itself, torch.layout: _itself,
+        }  # fmt: skip
+
+    # ---- tensors and values
+
+    def entry(self, tensor: torch.Tensor) -> Entry:
+        """Which value a tensor stands for; a real one never met before is a constant."""
+        if tensor.__class__ is Watched:
+            return tensor.entry  # type: ignore[attr-defined, no-any-return]
+        known = self._reals.get(id(tensor))
+        return known[1] if known is not None else self._meet(tensor)
+
+    def value(self, tensor: torch.Tensor) -> Value:
+        """The value that a tensor has now."""
+        return self.aliases.read(self.entry(tensor))
+
+    def _meet(self, tensor: torch.Tensor) -> Entry:
+        if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+            if not isinstance(tensor, torch.nn.Parameter) and type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+                raise Refusal(f"a tensor of the class {type(tensor).__name__} keeps its content to itself")
+        name = self.names.get(id(tensor), "")
+        if tensor.layout is not torch.strided or tensor.is_quantized:
+            raise Refusal(f"a tensor {name or 'constant'} of layout {tensor.layout} or of quantized elements is not carried over")
+        storage = tensor.untyped_storage().data_ptr() if tensor.device.type != "meta" else 0
+        if tensor.device.type == "meta":
+            raise CaptureError(
+                f"the weight {name or 'of a constant'} is on the meta device and has no content",
+                location=self.provenance.here(), remedy="load the weights before the model is captured",
+            )  # fmt: skip
+        lies = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+        beside = self._storages.setdefault(storage, {}) if storage else {}
+        entry = beside.get(lies)
+        if entry is None:
+            if any(other.version for other in beside.values()):
+                raise Refusal(
+                    "a tensor shares storage with one that the model has written to",
+                    remedy="reach both through one tensor",
+                )
+            if name or tensor.numel() > SMALL:
+                handle: Any = TorchWeight(tensor.detach(), name)
+            else:
+                handle = ArrayWeight(np.array(contents(tensor)))
+            with self.constants.at(self.provenance.here()):
+                entry = Entry(self.constants.constant(handle))
+            if not tensor.is_contiguous():
+                entry.strides = tuple(tensor.stride())
+            beside[lies] = entry
+            if name:
+                self._labels[entry] = name
+        self._reals[id(tensor)] = (tensor, entry)  # kept alive, so that the id is not given to another
+        return entry
+
+    def label(self, entry: Entry, name: str) -> None:
+        """Names an owner for messages about writes."""
+        self._labels[entry] = name
+
+    def _written(self, owner: Entry) -> None:
+        for beside in self._storages.values():
+            entries = list(beside.values())
+            if len(entries) > 1 and any(entry is owner for entry in entries):
+                raise Refusal(
+                    f"the model writes to {self._labels.get(owner, 'a constant')}, which shares storage with another tensor",
+                    remedy="reach both through one tensor",
+                )
+
+    def written(self) -> dict[str, Value]:
+        """Parameters and buffers that the model wrote to, with their last value."""
+        return {name: entry.value for entry, name in self._labels.items() if entry.version}
+
+    def tensor(self, value: Value, entry: Entry | None = None, device: torch.device | None = None) -> Watched:
+        """A tensor for the model to compute with."""
+        if entry is None:
+            entry = Entry(value)
+        type = value.type
+        assert isinstance(type, Tensor), "only tensors are watched"
+        give = self.sizes.give
+        sizes = [dim if dim.__class__ is int else give(dim) for dim in type.shape or ()]
+        strides = None if entry.strides is None else [give(stride) for stride in entry.strides]
+        if strides is None and any(size.__class__ is not int for size in sizes):
+            strides = [give(stride) for stride in aliases.contiguous(self.w.dims(value))]
+        return watched(entry, sizes, strides, torch_dtype(type.dtype), device or torch.device("cpu"))
+
+    # ---- arguments
+
+    def take(self, argument: Any) -> Any:
+        """An argument as lowerings see it."""
+        taker = self._takers.get(argument.__class__)
+        if taker is None:
+            taker = self._taker(argument)
+        return taker(argument)
+
+    def _taker(self, argument: Any) -> Callable[[Any], Any]:
+        for kind in (torch.Tensor, list, tuple, bool, int, float):
+            if isinstance(argument, kind):
+                taker = self._read_real if kind is torch.Tensor else self._takers[kind]
+                if argument.__class__ is not torch.Tensor:
+                    self._takers[argument.__class__] = taker
+                return taker
+        return _itself
+
+    def _read_watched(self, tensor: Watched) -> Value:
+        entry = tensor.entry
+        return entry.value if entry.base is None else self.aliases.read(entry)
+
+    def _read_real(self, tensor: torch.Tensor) -> Value:
+        return self.aliases.read(self.entry(tensor))
+
+    def _take_list(self, items: Iterable[Any]) -> list[Any]:
+        return [self.take(item) for item in items]
+
+    def _take_float(self, x: torch.SymFloat) -> Any:
+        """A float computed from sizes: a number where it is one, else a 0-d value."""
+        node = x.node
+        if not isinstance(node, SizeNode):
+            return float(x)
+        constant = node.maybe_as_float()
+        if constant is not None:
+            return constant
+        ratio: Ratio = node.expr
+        b, w = self.w.b, self.w
+        value: Value = b.div(w.tensor(ratio.num, dtypes.f64), w.tensor(ratio.den, dtypes.f64))
+        return b.sqrt(value) if ratio.root else value
+
+    # ---- ops
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        w = self.w
+        location = w.b.location = self.provenance.here()
+        self.graph.symbols.location = location
+        if func.__class__ is not torch._ops.OpOverload:
+            from isthmus.frontends.torch.control import higher_order
+
+            return higher_order(self, func, args, kwargs)
+        plan = plan_of(func)
+        special = SPECIAL.get(plan.name)
+        if special is not None:
+            return special(self, *args, **kwargs)
+        try:
+            if plan.writes:
+                return self._write(plan, args, kwargs)
+            bound = self._bind(plan, args, kwargs)
+            results = self._lower(plan, bound)
+            return self._give(plan, args, kwargs, bound, results)
+        except Refusal as refusal:
+            return self._refuse(refusal, plan, args, kwargs)
+        except InferError as error:
+            if error.op is not None and "assum" in error.message:
+                raise
+            return self._refuse(Refusal(str(error).replace("\n  ", "; ")), plan, args, kwargs, check=True)
+
+    def _bind(self, plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Every argument of the schema, translated, by its name."""
+        given = len(args)
+        takers = self._takers
+        bound = {}
+        for position, name, default, dropped in plan.arguments:
+            if position < given:
+                argument = args[position]
+            elif name in kwargs:
+                argument = kwargs[name]
+            else:
+                if not dropped:
+                    bound[name] = default
+                continue
+            if dropped:
+                continue
+            taker = takers.get(argument.__class__)
+            bound[name] = (taker or self._taker(argument))(argument)
+        return bound
+
+    def _lower(self, plan: Plan, bound: dict[str, Any]) -> Any:
+        function = plan.function
+        if function is None:
+            raise Refusal("has no lowering")
+        passed = {}
+        parameters = plan.parameters
+        for name, argument in bound.items():
+            parameter = parameters.get(name)
+            if parameter is not None:
+                passed[parameter] = argument
+            elif not plan.is_default(name, argument):
+                raise Refusal(f"the argument {name}={argument} is not carried over")
+        return function(self.w, **passed)
+
+    def _give(self, plan: Plan, args: Any, kwargs: Any, bound: dict[str, Any], results: Any) -> Any:
+        """A lowering's results as the model sees them."""
+        if plan.single and results.__class__ is Value:
+            if plan.view is None:
+                entry = self._fresh(plan, args, results)
+                return self.tensor(results, entry, self._device(args, kwargs))
+        elif results is None and not plan.returns:
+            return None
+        flat = list(results) if isinstance(results, (tuple, list)) else [results]
+        base = self.entry(args[plan.view]) if plan.view is not None and plan.view < len(args) else None
+        entries: list[Entry] | None = None
+        if base is not None and all(isinstance(result, Value) for result in flat):
+            entries = self._views(plan, bound, base, flat)
+        device = self._device(args, kwargs)
+        given = [
+            self.tensor(result, entries[index] if entries else self._fresh(plan, args, result), device)
+            if isinstance(result, Value)
+            else self.sizes.give(result)
+            if isinstance(result, Expr)
+            else result
+            for index, result in enumerate(flat)
+        ]
+        if plan.listed:
+            return given
+        return given[0] if len(given) == 1 and plan.returns == 1 else tuple(given)
+
+    def _device(self, args: Any, kwargs: Any) -> torch.device | None:
+        device = kwargs.get("device")
+        if device is not None:
+            return device  # type: ignore[no-any-return]
+        for argument in args:
+            if isinstance(argument, torch.Tensor):
+                return argument.device
+            if argument.__class__ is list and argument and isinstance(argument[0], torch.Tensor):
+                return argument[0].device  # type: ignore[no-any-return]
+        return None
+
+    def _fresh(self, plan: Plan, args: Any, value: Value) -> Entry:
+        """The entry of a result with storage of its own."""
+        inputs = [argument.entry for argument in args if argument.__class__ is Watched]
+        if all(entry.strides is None and entry.certain for entry in inputs):
+            return Entry(value)
+        if plan.pointwise or plan.packet in ("clone", "dropout"):
+            strides, certain = elementwise_strides(self.w, inputs, value)
+            return Entry(value, strides, certain)
+        return Entry(value, None, plan.packet in ("contiguous", "reshape", "flatten", "cat", "stack", "matmul", "linear"))
+
+    def _views(self, plan: Plan, bound: dict[str, Any], base: Entry, results: list[Value]) -> list[Entry] | None:
+        """The entries of results that the schema lets be views of `base`; None where they are copies."""
+        geometry = plan.geometry
+        base_name = plan.arguments[plan.view or 0][1]
+        try:
+            lies = aliases.geometry(self.w, geometry, base, bound, results)
+        except Unknown:
+            entries = [Entry(result, None, False) for result in results]
+            for entry in entries:
+                doubt(base, entry, f"{plan.packet} at {self.w.b.location} made either a view or a copy of it, which depends on strides")
+            return entries
+        if lies is None:
+            return None
+
+        def taker(index: int) -> Callable[[Value], Value]:
+            def take(value: Value) -> Value:
+                found = self._lower(plan, {**bound, base_name: value})
+                result: Value = found[index] if isinstance(found, (tuple, list)) else found
+                return result
+
+            return take
+
+        return [
+            aliases.view(base, result, taker(index), lie.push, lie.strides, lie.certain)
+            for index, (result, lie) in enumerate(zip(results, lies, strict=True))
+        ]
+
+    # ---- writes
+
+    def _write(self, plan: Plan, args: Any, kwargs: Any) -> Any:
+        """An op that writes to its arguments: the functional overload, and then the writes."""
+        names = {name: args[position] if position < len(args) else kwargs.get(name) for position, name, _, _ in plan.arguments}
+        targets = [names[name] for name in plan.writes]
+        if plan.functional is None:
+            raise Refusal("writes to its argument in a way that has no functional form")
+        functional = plan_of(plan.functional)
+        bound = self._bind(plan, args, kwargs)
+        bound = {name: argument for name, argument in bound.items() if name in functional.names}
+        found = self._lower(functional, bound)
+        results = list(found) if isinstance(found, (tuple, list)) else [found]
+        if plan.lists:  # torch._foreach_*_: a list is written to
+            targets = [item for target in targets for item in target]
+        for target, result in zip(targets, results, strict=False):
+            self._put(target, result)
+        returned = [names[name] for name in plan.returned]
+        return returned[0] if len(returned) == 1 else tuple(returned) or None
+
+    def _put(self, target: torch.Tensor, result: Value) -> None:
+        """Writes a value to a tensor."""
+        entry = self.entry(target)
+        old = self.aliases.read(entry)
+        shape, new = self.w.dims(old), self.w.dims(result)
+        if len(shape) != len(new) or any(self.w.same(a, b) is False for a, b in zip(shape, new, strict=True)):
+            raise Refusal(f"a write would change the shape {list(shape)} to {list(new)}", remedy="write out of place")
+        if shape != new:
+            for a, b in zip(shape, new, strict=True):
+                self.graph.symbols.unify(a, b)
+        if not torch.can_cast(torch_dtype(result.tensor.dtype), target.dtype):
+            raise Refusal(f"a write of {result.tensor.dtype} does not fit {old.tensor.dtype}")
+        self.aliases.write(entry, self.w.cast(result, old.tensor.dtype))
+
+    # ---- what cannot be carried over
+
+    def _refuse(self, refusal: Refusal, plan: Plan, args: Any, kwargs: Any, check: bool = False) -> Any:
+        """Notes a refusal, and goes on with results whose types torch tells."""
+        from isthmus.frontends.torch.unsupported import stand_ins
+
+        refusal.op = plan.name
+        refusal.location = self.w.b.location
+        self.refusals.setdefault((plan.name, str(refusal.location)), refusal)
+        return stand_ins(self, plan, args, kwargs, refusal)
+
+    # ---- sizes from data
+
+    def item(self, tensor: torch.Tensor, what: str = "the number") -> Any:
+        """The only element of a tensor: a number where it depends on no input, else a size bound to it.
+
+        Raises:
+            CaptureError: it is a float or a bool that depends on an input.
+        """
+        value = self.value(tensor)
+        content = self.w.knowledge.content(value)
+        if content is not None:
+            return content.reshape(-1).item() if content.size == 1 else _not_scalar(content.size)
+        dtype = value.tensor.dtype
+        if not dtype.is_integer:
+            self.escapes(what, tensor)
+        known = self._items.get(value)
+        if known is None:
+            b = self.w.b
+            scalar = value if not self.w.dims(value) else b.reshape(value, shape=[])
+            name = f"i{len(self._items)}"
+            symbol = self.graph.symbols.declare(name, 0 if not dtype.is_signed else -INF, INF)
+            b.bind(self.w.cast(scalar, dtypes.i64), symbol=symbol)
+            known = self._items[value] = symbol.dim
+        return self.sizes.give(known)
+
+    def escapes(self, what: str, tensor: torch.Tensor) -> Any:
+        """The error for a program that takes input-dependent data out of the watched world.
+
+        Raises:
+            CaptureError: always.
+        """
+        import linecache
+
+        location = self.provenance.here()
+        line = linecache.getline(location.file, location.line).strip()
+        branch = what == "the truth"
+        remedy = (
+            "use torch.where or torch.cond, so that both outcomes are in the model"
+            if branch
+            else "compute with tensors to the end; a number that only sizes other tensors may be an integer's .item()"
+        )
+        raise CaptureError(
+            f"Python needs {what} of a tensor that depends on the model's input" + (f", in `{line}`" if line else ""),
+            location=location,
+            found=f"{tensor!r}" + ("; both outcomes are possible" if branch else ""),
+            remedy=remedy,
+        )
+
+
+def _itself(argument: Any) -> Any:
+    return argument
+
+
+def _not_scalar(size: int) -> Any:
+    raise RuntimeError(f"a Tensor with {size} elements cannot be converted to Scalar")
+
+
+def _item(watcher: Watcher, tensor: torch.Tensor) -> Any:
+    return watcher.item(tensor)
+
+
+def _is_nonzero(watcher: Watcher, tensor: torch.Tensor) -> bool:
+    content = watcher.w.knowledge.content(watcher.value(tensor))
+    return bool(content) if content is not None else watcher.escapes("the truth", tensor)
+
+
+def _equal(watcher: Watcher, tensor: torch.Tensor, other: torch.Tensor, **options: Any) -> bool:
+    left, right = (watcher.w.knowledge.content(watcher.value(x)) for x in (tensor, other))
+    if left is None or right is None:
+        watcher.escapes("the truth", tensor if left is None else other)
+        return False
+    if options:
+        return bool(np.allclose(left, right, options.get("rtol", 1e-5), options.get("atol", 1e-8), options.get("equal_nan", False)))
+    return bool(left.shape == right.shape and (left == right).all())
+
+
+def _allclose(
+    watcher: Watcher, tensor: torch.Tensor, other: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False,
+) -> bool:  # fmt: skip
+    return _equal(watcher, tensor, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
+
+
+def _size(watcher: Watcher, tensor: torch.Tensor, dim: int | None = None) -> Any:
+    return tensor.shape if dim is None else tensor.shape[dim]
+
+
+def _sym_stride(watcher: Watcher, tensor: torch.Tensor, dim: int | None = None) -> Any:
+    return tensor.stride() if dim is None else tensor.stride(dim)
+
+
+def _numel(watcher: Watcher, tensor: torch.Tensor) -> Any:
+    count: Any = 1
+    for size in tensor.shape:
+        count = operator.mul(count, size)
+    return count
+
+
+def _device(watcher: Watcher, tensor: torch.Tensor) -> torch.device:
+    return tensor.device
+
+
+def _check(watcher: Watcher, *args: Any, **kwargs: Any) -> None:
+    """Checks of metadata and sizes, which `infer` makes anyway."""
+
+
+SPECIAL: Final[dict[str, Callable[..., Any]]] = {
+    "aten.item.default": _item,
+    "aten._local_scalar_dense.default": _item,
+    "aten.is_nonzero.default": _is_nonzero,
+    "aten.equal.default": _equal,
+    "aten.allclose.default": _allclose,
+    "aten.sym_size.int": _size,
+    "aten.sym_size.default": _size,
+    "aten.size.int": _size,
+    "aten.size.default": _size,
+    "aten.sym_stride.int": _sym_stride,
+    "aten.sym_stride.default": _sym_stride,
+    "aten.sym_numel.default": _numel,
+    "aten.numel.default": _numel,
+    "prim.device.default": _device,
+    "aten._assert_tensor_metadata.default": _check,
+    "aten._assert_scalar.default": _check,
+    "aten.sym_constrain_range.default": _check,
+    "aten.sym_constrain_range_for_size.default": _check,
+}
+"""Ops whose result is no tensor."""
+
+assert LOWERINGS is not None
