@@ -1,0 +1,110 @@
+"""What a backend is, and what it leaves behind."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from isthmus.ir.builder import Builder
+from isthmus.ir.graph import Graph, Node, Value
+
+
+class Options(BaseModel):
+    """A backend's options, typed and checked. Backends extend it; an unknown option is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Artefact(ABC):
+    """A compiled model in the target's own form.
+
+    Attributes:
+        notes: what the user should know about it, such as checks that the target cannot carry; one sentence each.
+    """
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    @property
+    @abstractmethod
+    def node_count(self) -> int:
+        """The number of operations, those in functions and nested graphs included; constants are not counted."""
+
+    @abstractmethod
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs on these inputs, by the target's own runtime.
+
+        Args:
+            inputs: one an input of the graph: an array, a list of arrays for a sequence, None for an absent optional.
+
+        Raises:
+            EvaluationError: the runtime is missing or refuses.
+        """
+
+    @abstractmethod
+    def save(self, path: str | Path) -> list[Path]:
+        """Writes the model; all its files appear at once or not at all.
+
+        Returns:
+            The files, the one to be named to the runtime first.
+
+        Raises:
+            FileError: a file could not be written; nothing half-written is left.
+        """
+
+    @abstractmethod
+    def validate(self) -> None:
+        """Has the target's own checker look at it.
+
+        Raises:
+            VerifyError: the checker objects.
+        """
+
+
+class Backend(ABC):
+    """A target: what it can say, and how to say it.
+
+    A third party adds one by subclassing this and naming the class in the entry-point group ``isthmus.backends``.
+
+    Attributes:
+        name: the target's name, as in ``isthmus.compile(..., target=name)``.
+        Options: the model of its options.
+    """
+
+    name: ClassVar[str]
+    Options: ClassVar[type[BaseModel]] = Options
+
+    def __init__(self, options: BaseModel | None = None) -> None:
+        self.options = self.Options() if options is None else options
+
+    @abstractmethod
+    def legal(self, node: Node) -> str | None:
+        """None when the target can say this node as it is; else why not, in one sentence."""
+
+    def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        """The target's own way to say a node in other ones.
+
+        Args:
+            b: builds in front of the node.
+            node: one that is not legal; it stays, and the caller replaces it.
+
+        Returns:
+            A value for each result; None when the target has no way of its own.
+        """
+        return None
+
+    @abstractmethod
+    def emit(
+        self, graph: Graph, *, input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
+    ) -> Artefact:  # fmt: skip
+        """The graph in the target's form. Every node must be legal; the graph is not changed.
+
+        Args:
+            graph: a graph at the top.
+            input_names: names of the inputs; by default those of the values.
+            output_names: names of the outputs; by default those of the values.
+        """

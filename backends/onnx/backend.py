@@ -1,0 +1,97 @@
+"""The target ``onnx``: what an opset can say, how to say it, and the file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar, cast
+
+import onnx
+from pydantic import BaseModel, Field, field_validator
+
+from isthmus.backends import base
+from isthmus.backends.onnx import control, elementwise, indexing, neural, opsets, shapes, table, widen
+from isthmus.backends.onnx.artefact import External, OnnxArtefact
+from isthmus.backends.onnx.emitter import Emitter, Probe
+from isthmus.ir.builder import Builder
+from isthmus.ir.graph import Graph, Node, Value
+
+FAMILIES = (control, elementwise, indexing, neural, shapes)
+"""The modules that fill the table of emitters."""
+
+
+class OnnxOptions(base.Options):
+    """Options of the target ``onnx``.
+
+    Attributes:
+        opset: the version of the standard op set. 18, of late 2022, is read by every runtime in use.
+        external_data: whether weights go into a second file, ``<name>.data``: ``auto`` where one file cannot hold them.
+        metadata: whether each node carries its source line and module.
+    """
+
+    opset: int = Field(default=opsets.DEFAULT)
+    external_data: External = "auto"
+    metadata: bool = True
+
+    @field_validator("opset")
+    @classmethod
+    def _known(cls, opset: int) -> int:
+        if not opsets.OLDEST <= opset <= opsets.NEWEST:
+            raise ValueError(f"opset {opset} is not supported: from {opsets.OLDEST} to {opsets.NEWEST}")
+        return opset
+
+
+class OnnxBackend(base.Backend):
+    """Writes ONNX, for onnxruntime and whatever else reads it."""
+
+    name = "onnx"
+    Options: ClassVar[type[BaseModel]] = OnnxOptions
+
+    @property
+    def opset(self) -> int:
+        """The opset written."""
+        return cast(OnnxOptions, self.options).opset
+
+    @cached_property
+    def _probe(self) -> Probe:
+        return Probe(self.opset)
+
+    def legal(self, node: Node) -> str | None:
+        return self._probe.reason(node)
+
+    def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        found: Any = table.lower(node.op.name, self.opset, b, node)
+        if found is None:
+            found = widen.lower(self._probe, b, node)
+        if found is None:
+            return None
+        return (found,) if isinstance(found, Value) else tuple(found)
+
+    def emit(
+        self, graph: Graph, *, input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
+    ) -> OnnxArtefact:  # fmt: skip
+        options = cast(OnnxOptions, self.options)
+        e = Emitter(options.opset, graph.binders(), options.metadata)
+        proto = onnx.GraphProto(name=graph.name)
+        inputs = input_names or [value.name or "input" for value in graph.inputs]
+        for value, name in zip(graph.inputs, inputs, strict=True):
+            e.define(value, e.unique(name))
+            proto.input.append(onnx.ValueInfoProto(name=e.name(value), type=opsets.type_proto(value.type)))
+        wanted = output_names or [value.name or "output" for value in graph.outputs]
+        outputs = e.body(graph, [e.unique(name) for name in wanted])
+        for value, name in zip(graph.outputs, outputs, strict=True):
+            proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))
+        proto.node.extend(e.scopes.pop().nodes)
+        model = onnx.ModelProto(ir_version=opsets.ir_version(options.opset), producer_name="isthmus")
+        model.functions.extend(e.functions)
+        for domain, version in e.domains.items():
+            model.opset_import.add(domain=domain, version=version)
+        if options.metadata:
+            for key, text in sorted(graph.metadata.items()):
+                model.metadata_props.add(key=key, value=text)
+        artefact = OnnxArtefact(model, proto, e.initializers, graph.inputs, options.external_data)
+        artefact.notes += e.notes
+        return artefact
+
+
+__all__ = ["OnnxBackend", "OnnxOptions"]

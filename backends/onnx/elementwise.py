@@ -1,0 +1,356 @@
+"""Emitters of elementwise ops and activations, and lowerings of those that ONNX lacks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from isthmus.backends.onnx import opsets
+from isthmus.backends.onnx.emitter import Emitter
+from isthmus.backends.onnx.table import emits, lowers, refuse
+from isthmus.ir import dtypes
+from isthmus.ir.builder import Builder
+from isthmus.ir.dims import bounds
+from isthmus.ir.graph import Node, Value
+
+_DIRECT: Final = {
+    "neg": "Neg", "abs": "Abs", "sign": "Sign", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "reciprocal": "Reciprocal",
+    "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh",
+    "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "erf": "Erf", "sigmoid": "Sigmoid", "relu": "Relu",
+    "is_nan": "IsNaN", "is_inf": "IsInf", "logical_not": "Not", "softsign": "Softsign", "selu": "Selu",
+    "add": "Add", "sub": "Sub", "mul": "Mul", "pow": "Pow", "maximum": "Max", "minimum": "Min", "eq": "Equal", "lt": "Less",
+    "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "logical_and": "And", "logical_or": "Or",
+    "logical_xor": "Xor", "where": "Where", "matmul": "MatMul",
+}  # fmt: skip
+"""Ops that are one ONNX op of the same operands, without attributes."""
+
+_LATER: Final = {
+    "bit_not": ("BitwiseNot", 18), "bit_and": ("BitwiseAnd", 18), "bit_or": ("BitwiseOr", 18), "bit_xor": ("BitwiseXor", 18),
+    "hard_swish": ("HardSwish", 14), "mish": ("Mish", 18),
+}  # fmt: skip
+
+
+def _direct(op: str, op_type: str, since: int) -> None:
+    @emits(op, since=since)
+    def emit(e: Emitter, node: Node, *operands: str) -> Any:
+        return e.op(op_type, *operands)
+
+
+for _op, _type in _DIRECT.items():
+    _direct(_op, _type, 13)
+for _op, (_type, _since) in _LATER.items():
+    _direct(_op, _type, _since)
+
+
+def _no_integers(e: Emitter, x: str) -> bool:
+    dtype = e.dtype(x)
+    return dtype is None or not dtype.is_integer
+
+
+for _op, _type in {"floor": "Floor", "ceil": "Ceil", "round": "Round"}.items():
+
+    @emits(_op)
+    def _rounding(e: Emitter, node: Node, x: str, op_type: str = _type) -> Any:
+        return e.op(op_type, x) if _no_integers(e, x) else x
+
+
+@emits("constant")
+def _constant(e: Emitter, node: Node) -> Any:
+    dtype = node.result.tensor.dtype
+    return e.op("Identity", None) if dtype.is_complex else "constant"
+
+
+@emits("identity")
+def _identity(e: Emitter, node: Node, x: str) -> Any:
+    return x
+
+
+@emits("bind")
+def _bind(e: Emitter, node: Node, x: str) -> Any:
+    return x
+
+
+@emits("size")
+def _size(e: Emitter, node: Node) -> Any:
+    return e.sizes.scalar(node.attrs["dim"])
+
+
+@emits("cast")
+def _cast(e: Emitter, node: Node, x: str) -> Any:
+    source, target = e.dtype(x), node.attrs["dtype"]
+    if source is target:
+        return x
+    if target is dtypes.string or (source is not None and source is dtypes.string and not target.is_float):
+        refuse(f"ONNX writes {source} as {target} otherwise than Python does")
+    return e.op("Cast", x, to=opsets.enum(target))
+
+
+@emits("div")
+def _div(e: Emitter, node: Node, x: str, y: str) -> Any:
+    _nonzero(node)
+    return e.op("Div", x, y)
+
+
+@emits("fmod")
+def _fmod(e: Emitter, node: Node, x: str, y: str) -> Any:
+    _nonzero(node)
+    return e.op("Mod", x, y, fmod=1)
+
+
+@emits("mod")
+def _mod(e: Emitter, node: Node, x: str, y: str) -> Any:
+    if not _no_integers(e, x):
+        _nonzero(node)
+        return e.op("Mod", x, y)
+    return refuse("ONNX's Mod of floats has the sign of x")
+
+
+def _nonzero(node: Node) -> None:
+    """Integer division by 0 stops the process in onnxruntime; only a divisor known not to be 0 is let through."""
+    divisor = node.operands[1]
+    assert divisor is not None
+    if divisor.tensor.dtype.is_integer and not _never_zero(divisor):
+        refuse("the divisor may be 0, and ONNX leaves division of integers by 0 undefined")
+
+
+def _never_zero(value: Value) -> bool:
+    weight = value.weight
+    if weight is not None:
+        return weight.size <= 65536 and bool(np.all(weight.array() != 0))
+    node = value.producer
+    if node is None:
+        return False
+    if node.op.name in ("identity", "expand", "reshape", "squeeze", "unsqueeze") and node.operands[0] is not None:
+        return _never_zero(node.operands[0])
+    if node.op.name == "size":
+        return bounds(node.attrs["dim"])[0] > 0
+    return node.op.name == "where" and all(_never_zero(v) for v in node.operands[1:] if v is not None)
+
+
+@lowers("div", "mod", "fmod")
+def _guarded(b: Builder, node: Node, x: Value, y: Value) -> Any:
+    """Of integers: 0 where the divisor is 0, as the op table has it."""
+    dtype = y.tensor.dtype
+    if not dtype.is_integer:
+        return _float_mod(b, x, y) if node.op.name == "mod" else None
+    if _never_zero(y):
+        return None
+    zero = b.eq(y, 0)
+    found = getattr(b, node.op.name)(x, b.where(zero, 1, y))
+    return b.where(zero, 0, found)
+
+
+def _float_mod(b: Builder, x: Value, y: Value) -> Any:
+    """The remainder with the sign of y, exactly: that of C, moved by y where the signs differ."""
+    rest = b.fmod(x, y)
+    differs = b.logical_xor(b.lt(rest, 0.0), b.lt(y, 0.0))
+    return b.where(b.logical_and(b.ne(rest, 0.0), differs), b.add(rest, y), rest)
+
+
+@lowers("floor_div")
+def _floor_div(b: Builder, node: Node, x: Value, y: Value) -> Any:
+    if x.tensor.dtype.is_integer:
+        if not x.tensor.dtype.is_signed:
+            return b.div(x, y)
+        # Rounded towards zero, minus one where the signs differ and something is left over.
+        return b.div(b.sub(x, b.mod(x, y)), y)
+    return b.floor(b.div(b.sub(x, b.mod(x, y)), y))
+
+
+@lowers("ne")
+def _ne(b: Builder, node: Node, x: Value, y: Value) -> Any:
+    return b.logical_not(b.eq(x, y))
+
+
+@lowers("rsqrt")
+def _rsqrt(b: Builder, node: Node, x: Value) -> Any:
+    return b.reciprocal(b.sqrt(x))
+
+
+@lowers("log1p")
+def _log1p(b: Builder, node: Node, x: Value) -> Any:
+    """Exact for small x, where 1 + x loses it: W. Kahan's correction of the rounded sum."""
+    up = b.add(x, 1.0)
+    small = b.eq(up, 1.0)
+    corrected = b.mul(b.log(up), b.div(x, b.where(small, 1.0, b.sub(up, 1.0))))
+    # An infinite sum divides infinity by infinity.
+    return b.where(small, x, b.where(b.eq(up, math.inf), up, corrected))
+
+
+@lowers("expm1")
+def _expm1(b: Builder, node: Node, x: Value) -> Any:
+    """exp(x) - 1 is tanh(x / 2) * (exp(x) + 1), which loses nothing for small x; plain where it could overflow."""
+    power = b.exp(x)
+    small = b.lt(b.abs(x), 1.0)
+    return b.where(small, b.mul(b.tanh(b.mul(x, 0.5)), b.add(power, 1.0)), b.sub(power, 1.0))
+
+
+@lowers("log2")
+def _log2(b: Builder, node: Node, x: Value) -> Any:
+    return b.mul(b.log(x), 1 / math.log(2))
+
+
+@lowers("log10")
+def _log10(b: Builder, node: Node, x: Value) -> Any:
+    return b.mul(b.log(x), 1 / math.log(10))
+
+
+@lowers("exp2")
+def _exp2(b: Builder, node: Node, x: Value) -> Any:
+    return b.pow(2.0, x)
+
+
+@lowers("trunc")
+def _trunc(b: Builder, node: Node, x: Value) -> Any:
+    return b.identity(x) if x.tensor.dtype.is_integer else b.mul(b.sign(x), b.floor(b.abs(x)))
+
+
+@lowers("is_finite")
+def _is_finite(b: Builder, node: Node, x: Value) -> Any:
+    return b.logical_not(b.logical_or(b.is_nan(x), b.is_inf(x)))
+
+
+@lowers("is_inf")
+def _is_inf(b: Builder, node: Node, x: Value) -> Any:
+    return b.eq(b.abs(x), math.inf)
+
+
+@lowers("is_nan")
+def _is_nan(b: Builder, node: Node, x: Value) -> Any:
+    return b.logical_not(b.eq(x, x))
+
+
+@lowers("atan2")
+def _atan2(b: Builder, node: Node, y: Value, x: Value) -> Any:
+    """The inverse tangent of the quotient, turned by half a circle to the left of the axis; the sign of 0 is read off 1/y."""
+    turn = b.where(b.logical_or(b.lt(y, 0.0), b.lt(b.reciprocal(y), 0.0)), -math.pi, math.pi)
+    left = b.logical_or(b.lt(x, 0.0), b.lt(b.reciprocal(x), 0.0))
+    both_zero = b.logical_and(b.eq(x, 0.0), b.eq(y, 0.0))
+    both_infinite = b.logical_and(b.eq(b.abs(x), math.inf), b.eq(b.abs(y), math.inf))
+    quotient = b.where(both_zero, b.mul(x, y), b.where(both_infinite, b.mul(b.sign(x), b.sign(y)), b.div(y, x)))
+    angle = b.atan(quotient)
+    return b.where(left, b.add(angle, turn), angle)
+
+
+@lowers("bit_not", "bit_and", "bit_or", "bit_xor")
+def _bits_of_bool(b: Builder, node: Node, *operands: Value) -> Any:
+    if operands[0].tensor.dtype is not dtypes.bool_:
+        return None
+    return getattr(b, node.op.name.replace("bit", "logical"))(*operands)
+
+
+@emits("shift_left", "shift_right")
+def _shift(e: Emitter, node: Node, x: str, y: str) -> Any:
+    dtype, amount = node.result.tensor.dtype, node.operands[1]
+    known = amount.weight if amount is not None else None
+    if known is None or known.size > 65536 or not np.all((known.array() >= 0) & (known.array() < dtype.bits)):
+        refuse("the amount to shift by may be out of range, which ONNX leaves undefined")
+    if dtype.is_signed:
+        refuse("ONNX shifts unsigned integers only")
+    return e.op("BitShift", x, y, direction=node.op.name.removeprefix("shift_").upper())
+
+
+@lowers("shift_left", "shift_right")
+def _shift_by_product(b: Builder, node: Node, x: Value, y: Value) -> Any:
+    """As a product or quotient with a power of two; what is shifted out altogether is 0, or -1 to the right of a sign."""
+    dtype = x.tensor.dtype
+    largest = dtype.bits - (2 if dtype.is_signed else 1)
+    factor = b.cast(b.pow(2.0, b.cast(b.clip(y, 0, largest), dtype=dtypes.f64)), dtype=dtype)
+    inside = b.le(y, largest)
+    if node.op.name == "shift_left":
+        # One more place than a signed power of two can say is two products.
+        last = b.mul(b.mul(x, factor), 2) if dtype.is_signed else b.mul(x, 0)
+        within = b.where(b.eq(y, largest + 1), last, 0) if dtype.is_signed else b.expand(b.constant(0, dtype), shape=())
+        return b.where(inside, b.mul(x, factor), within)
+    return b.where(inside, b.floor_div(x, factor), b.where(b.lt(x, 0), -1, 0) if dtype.is_signed else 0)
+
+
+@emits("clip")
+def _clip(e: Emitter, node: Node, x: str, lo: str | None, hi: str | None) -> Any:
+    return e.op("Clip", x, lo, hi)
+
+
+@lowers("clip")
+def _clip_by_extremes(b: Builder, node: Node, x: Value, lo: Value | None, hi: Value | None) -> Any:
+    found = x if lo is None else b.maximum(x, lo)
+    return b.identity(found) if hi is None else b.minimum(found, hi)
+
+
+# ---- activations
+
+
+@emits("leaky_relu")
+def _leaky_relu(e: Emitter, node: Node, x: str) -> Any:
+    return e.op("LeakyRelu", x, alpha=node.attrs["alpha"])
+
+
+@emits("elu")
+def _elu(e: Emitter, node: Node, x: str) -> Any:
+    return e.op("Elu", x, alpha=node.attrs["alpha"])
+
+
+@emits("celu")
+def _celu(e: Emitter, node: Node, x: str) -> Any:
+    return e.op("Celu", x, alpha=node.attrs["alpha"])
+
+
+@emits("gelu", since=20)
+def _gelu(e: Emitter, node: Node, x: str) -> Any:
+    return e.op("Gelu", x, approximate=node.attrs["approximate"] if node.attrs["approximate"] != "none" else None)
+
+
+@emits("silu", since=24)
+def _silu(e: Emitter, node: Node, x: str) -> Any:
+    return e.op("Swish", x)
+
+
+@emits("hard_sigmoid")
+def _hard_sigmoid(e: Emitter, node: Node, x: str) -> Any:
+    return e.op("HardSigmoid", x, alpha=node.attrs["alpha"], beta=node.attrs["beta"])
+
+
+@emits("softplus")
+def _softplus(e: Emitter, node: Node, x: str) -> Any:
+    if node.attrs["beta"] != 1 or node.attrs["threshold"] < 15:
+        refuse("ONNX's Softplus has no beta, and no threshold")
+    return e.op("Softplus", x)
+
+
+@lowers("softplus")
+def _softplus_scaled(b: Builder, node: Node, x: Value) -> Any:
+    beta, threshold = node.attrs["beta"], node.attrs["threshold"]
+    if beta == 1 and threshold >= 15:
+        return None
+    scaled = b.mul(x, beta)
+    soft = b.mul(b.softplus(scaled), 1 / beta)
+    return soft if threshold >= 15 else b.where(b.gt(scaled, threshold), x, soft)
+
+
+@emits("prelu")
+def _prelu(e: Emitter, node: Node, x: str, slope: str) -> Any:
+    assert node.operands[0] is not None
+    if node.result.tensor.shape != node.operands[0].tensor.shape:
+        refuse("ONNX's PRelu broadcasts the slope only")
+    return e.op("PRelu", x, slope)
+
+
+@emits("softmax")
+def _softmax(e: Emitter, node: Node, x: str) -> Any:
+    return e.op("Softmax", x, axis=node.attrs["axis"])
+
+
+@emits("log_softmax")
+def _log_softmax(e: Emitter, node: Node, x: str) -> Any:
+    return e.op("LogSoftmax", x, axis=node.attrs["axis"])
+
+
+@lowers("mish")
+def _mish(b: Builder, node: Node, x: Value) -> Any:
+    return b.mul(x, b.tanh(b.softplus(x)))
+
+
+@lowers("hard_swish")
+def _hard_swish(b: Builder, node: Node, x: Value) -> Any:
+    return b.mul(x, b.hard_sigmoid(x))

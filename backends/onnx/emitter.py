@@ -1,0 +1,409 @@
+"""Turns a graph of legal nodes into ONNX nodes: names, constants, sizes, nested graphs, metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from isthmus.backends.onnx import opsets, table
+from isthmus.backends.onnx.sizes import Sizes
+from isthmus.backends.onnx.table import Refused, refuse
+from isthmus.ir import dtypes
+from isthmus.ir.dims import Symbol
+from isthmus.ir.dtypes import DType
+from isthmus.ir.errors import IsthmusError
+from isthmus.ir.graph import Graph, Node, Value
+from isthmus.ir.location import UNKNOWN, Location
+from isthmus.ir.op import Trait
+from isthmus.ir.types import Tensor
+from isthmus.ir.weights import ArrayWeight, LazyWeight, Weight
+
+SMALL = 256
+"""Constants of up to so many bytes are shared when their contents are equal."""
+
+Binders = Mapping[Symbol, tuple[Value, "int | None"]]
+
+
+class Scope:
+    """The nodes of one ONNX graph while it is made.
+
+    Attributes:
+        graph: the IR graph that it is made from; None for the scratch graph of a probe.
+        nodes: what was emitted so far.
+        sizes: the names of sizes computed here.
+        made: the names of everything that a node here makes.
+    """
+
+    def __init__(self, graph: Graph | None) -> None:
+        self.graph = graph
+        self.nodes: list[Any] = []
+        self.sizes: dict[object, str] = {}
+        self.made: set[str] = set()
+
+
+class Emitter:
+    """What emitters write to.
+
+    Attributes:
+        opset: the opset of the file.
+        initializers: the constants that some node uses, by name.
+        functions: local functions, in the order in which they were made.
+        domains: the domains that nodes are from.
+        notes: what could not be carried over without harm, for the user.
+        sizes: gives dims as values.
+    """
+
+    probing = False
+
+    def __init__(self, opset: int, binders: Binders, metadata: bool = True) -> None:
+        self.opset = opset
+        self.binders = binders
+        self.initializers: dict[str, Weight] = {}
+        self.functions: list[Any] = []
+        self.domains: dict[str, int] = {"": opset}
+        self.notes: dict[str, None] = {}
+        self.sizes = Sizes(self)
+        self.scopes: list[Scope] = []
+        self._metadata = metadata
+        self._in_properties = opsets.ir_version(opset) >= 10
+        self._names: dict[Value, str] = {}
+        self._types: dict[str, DType] = {}
+        self._taken: set[str] = set()
+        self._counters: dict[str, int] = {}
+        self._constants: dict[object, str] = {}
+        self._contents: dict[str, Weight] = {}
+        self._fresh: dict[str, tuple[Any, int]] = {}
+        self._pinned: set[str] = set()
+        self._wanted: dict[Value, str] = {}
+        self._location: Location = UNKNOWN
+
+    # ---- names
+
+    def unique(self, base: str) -> str:
+        """A name that nothing has yet: `base`, or `base` and a number."""
+        if base not in self._taken:
+            self._taken.add(base)
+            return base
+        number = self._counters.get(base, 1)
+        while (name := f"{base}_{number}") in self._taken:
+            number += 1
+        self._counters[base] = number + 1
+        self._taken.add(name)
+        return name
+
+    def name(self, value: Value) -> str:
+        """The name of a value that was emitted before, or of a constant."""
+        found = self._names.get(value)
+        if found is None:
+            weight = value.weight
+            if weight is None:
+                raise IsthmusError(f"{value!r} is used before it is emitted", location=value.location)
+            found = self._names[value] = self.weight(weight, value.name)
+        return found
+
+    def define(self, value: Value, name: str) -> None:
+        """Lets a value be known by this name."""
+        self._names[value] = name
+        if isinstance(value.type, Tensor):
+            self._types[name] = value.type.dtype
+
+    def dtype(self, name: str) -> DType | None:
+        """The element type of a name, where it is known."""
+        return self._types.get(name)
+
+    def pin(self, name: str) -> str:
+        """Keeps a name from being changed to the user's, since it is remembered elsewhere."""
+        self._pinned.add(name)
+        return name
+
+    # ---- constants
+
+    def weight(self, weight: Weight, name: str = "") -> str:
+        """The name of a constant; equal handles, and small ones of equal content, share one."""
+        key: object = weight.key
+        if weight.nbytes <= SMALL and weight.dtype.kind != "string":
+            key = (weight.dtype, weight.shape, weight.array().tobytes())
+        found = self._constants.get(key)
+        if found is None:
+            found = self._constants[key] = self.unique(name or weight.name or "const")
+            self._contents[found] = weight
+            self._types[found] = weight.dtype
+        return found
+
+    def constant(self, value: object, dtype: DType) -> str:
+        """The name of a small constant."""
+        return self.weight(ArrayWeight(np.asarray(value, dtype.numpy)))
+
+    def ints(self, values: Iterable[int]) -> str:
+        """The name of a list of integers, i64."""
+        return self.constant(list(values), dtypes.i64)
+
+    # ---- nodes
+
+    def op(self, op_type: str, *inputs: str | None, results: int = 1, domain: str = "", **attrs: Any) -> Any:
+        """Adds a node and returns the name of its result, or a list of names when `results` is not 1.
+
+        Args:
+            op_type: the ONNX op.
+            inputs: names; None for an absent one.
+            results: how many results it has.
+            domain: the op's domain.
+            attrs: its attributes; None for one that is not to be written.
+        """
+        outputs = self._check(op_type, inputs, attrs) if not domain else []
+        if self.probing:
+            names = [f"{op_type}{len(self._types)}.{index}" for index in range(results)]
+        else:
+            self.domains.setdefault(domain, 1)
+            module = self._location.module
+            base = self.unique(f"{module}/{op_type}" if module else op_type)
+            names = [base, *(self.unique(f"{base}:{index}") for index in range(1, results))]
+            self._append(op_type, base, inputs, names, domain, attrs)
+        for index, name in enumerate(names):
+            found = outputs[min(index, len(outputs) - 1)] if outputs else None
+            if found is not None:
+                self._types[name] = found
+        return names[0] if results == 1 else names
+
+    def _append(
+        self, op_type: str, name: str, inputs: Sequence[str | None], outputs: list[str], domain: str, attrs: dict[str, Any]
+    ) -> None:
+        filled = [name or "" for name in inputs]
+        while filled and not filled[-1]:
+            filled.pop()
+        for used in filled:
+            if used in self._contents:
+                self.initializers[used] = self._contents[used]
+        node = onnx.NodeProto(op_type=op_type, name=name, input=filled, output=outputs, domain=domain)
+        node.attribute.extend(attribute(key, value) for key, value in attrs.items() if value is not None)
+        if self._metadata:
+            self._describe(node)
+        scope = self.scopes[-1]
+        scope.nodes.append(node)
+        scope.made.update(outputs)
+        for index, output in enumerate(outputs):
+            self._fresh[output] = (node, index)
+
+    def _describe(self, node: Any) -> None:
+        location = self._location
+        if not self._in_properties:
+            if location:
+                node.doc_string = str(location)
+            return
+        if location.file:
+            node.metadata_props.add(key="source", value=f"{location.file}:{location.line}")
+        if location.module:
+            node.metadata_props.add(key="module", value=location.module)
+        if location.made_by:
+            node.metadata_props.add(key="made_by", value=", ".join(location.made_by))
+
+    def _check(self, op_type: str, inputs: Sequence[str | None], attrs: dict[str, Any]) -> list[DType | None]:
+        """Holds the inputs against the op's signature; gives the element types of its results where they are known."""
+        signature = opsets.signature(op_type, self.opset)
+        if signature is None:
+            refuse(f"there is no {op_type} at opset {self.opset}")
+        bound: dict[str, DType] = {}
+        for index, name in enumerate(inputs):
+            dtype = self._types.get(name) if name else None
+            if dtype is not None:
+                reason = signature.refusal(index, dtype)
+                if reason is not None:
+                    raise Refused(reason)
+                bound.setdefault(signature.parameter(index), dtype)
+        to = attrs.get("to")
+        given = _BY_ENUM.get(to) if to is not None else None
+        runs = None if signature.runs is None else signature.runs[signature.outputs[0]]
+        if given is not None and runs is not None and given not in runs:
+            refuse(f"onnxruntime has no kernel for {op_type}-{signature.version} to {given}")
+        return [bound.get(parameter) or opsets.element(parameter) or given for parameter in signature.outputs]
+
+    def node(self, node: Node) -> None:
+        """Emits one node of the IR, and names its results."""
+        if Trait.CONSTANT in node.op.traits:
+            return
+        emit = table.emitter(node.op.name, self.opset)
+        if emit is None:
+            raise IsthmusError("is not legal at this opset", op=node.op.name, location=node.location)
+        self._location = node.location
+        self._fresh.clear()
+        operands = [None if value is None else self.name(value) for value in node.operands]
+        try:
+            found = emit(self, node, *node.op.group(operands))
+        except Refused as reason:
+            raise IsthmusError(str(reason), op=node.op.name, location=node.location) from None
+        names = () if found is None else (found,) if isinstance(found, str) else found
+        for value, name in zip(node.results, names, strict=True):
+            self.define(value, self._rename(name, value))
+
+    def _rename(self, name: str, value: Value) -> str:
+        """Gives a result the name that the user knows it by."""
+        made = self._fresh.get(name)
+        wanted = self._wanted.get(value)
+        if made is None or name in self._pinned or not (wanted or value.name):
+            return name
+        new = wanted or self.unique(value.name)
+        scope = self.scopes[-1]
+        made[0].output[made[1]] = new
+        for other, _ in self._fresh.values():
+            for index, used in enumerate(other.input):
+                if used == name:
+                    other.input[index] = new
+        scope.made.discard(name)
+        scope.made.add(new)
+        self._fresh[new] = self._fresh.pop(name)
+        return new
+
+    # ---- graphs
+
+    def body(self, graph: Graph, outputs: Sequence[str]) -> list[str]:
+        """Emits the nodes of a graph into a new scope, which is left open; gives the names of its outputs.
+
+        Args:
+            graph: its inputs are defined.
+            outputs: the names that its outputs shall have.
+        """
+        scope = Scope(graph)
+        self.scopes.append(scope)
+        for value, name in zip(graph.outputs, outputs, strict=True):
+            if value.producer is not None and value.owner is graph and value not in self._wanted:
+                self._wanted[value] = name
+        for node in graph.nodes:
+            self.node(node)
+        self._fresh.clear()
+        finished = []
+        for value, name in zip(graph.outputs, outputs, strict=True):
+            found = self.name(value)
+            if found != name:
+                # An input, a constant, an outer value, or one that is an output already.
+                self._location = value.location
+                made = self.op("Identity", found)
+                node = scope.nodes[-1]
+                node.output[0] = name
+                scope.made.discard(made)
+            finished.append(name)
+        return finished
+
+    def subgraph(self, graph: Graph) -> Any:
+        """A nested graph, as a GraphProto; None while probing. It sees the names around it."""
+        if self.probing:
+            return None
+        outer_location, outer_fresh = self._location, self._fresh
+        self._fresh = {}
+        proto = onnx.GraphProto(name=graph.name)
+        for value in graph.inputs:
+            self.define(value, self.unique(value.name or "argument"))
+            proto.input.append(onnx.ValueInfoProto(name=self.name(value), type=opsets.type_proto(value.type)))
+        names = self.body(graph, [self.unique(value.name or "result") for value in graph.outputs])
+        for value, name in zip(graph.outputs, names, strict=True):
+            proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))
+        proto.node.extend(self.scopes.pop().nodes)
+        self._location, self._fresh = outer_location, outer_fresh
+        return proto
+
+    def note(self, text: str) -> None:
+        """Something that the user should know; each text once."""
+        self.notes[text] = None
+
+
+class Probe(Emitter):
+    """Tries an emitter without a graph: every operand is just a type, and nothing is written."""
+
+    probing = True
+
+    def __init__(self, opset: int) -> None:
+        super().__init__(opset, {}, metadata=False)
+        self.scopes.append(Scope(None))
+
+    def reason(self, node: Node) -> str | None:
+        """Why a node cannot be emitted; None when it can."""
+        emit = table.emitter(node.op.name, self.opset)
+        if emit is None:
+            first = table.first_opset(node.op.name)
+            return f"it needs opset {first}" if first else "ONNX has no op for it"
+        for scope in self.scopes:
+            scope.sizes.clear()
+        self._types.clear()
+        operands: list[str | None] = []
+        for index, value in enumerate(node.operands):
+            operands.append(None if value is None else f"operand{index}")
+            if value is not None and isinstance(value.type, Tensor):
+                self._types[f"operand{index}"] = value.type.dtype
+        for value in (*node.operands, *node.results):
+            reason = None if value is None else self._storable(value)
+            if reason is not None:
+                return reason
+        try:
+            emit(self, node, *node.op.group(operands))
+        except Refused as reason:
+            return str(reason)
+        return None
+
+    def _storable(self, value: Value) -> str | None:
+        type = value.type
+        while not isinstance(type, Tensor):
+            type = type.element
+        first = opsets.since(type.dtype)
+        return None if first <= self.opset else f"the element type {type.dtype} needs opset {first}"
+
+
+_BY_ENUM = {opsets.enum(dtype): dtype for dtype in dtypes.ALL}
+
+
+class Transposed(LazyWeight):
+    """A matrix weight with its axes swapped, read from its source piece by piece where the source is in memory."""
+
+    def __init__(self, source: Weight) -> None:
+        super().__init__(source.dtype, source.shape[::-1], np.transpose, (source,), "transpose", name=source.name)
+
+    @property
+    def row_wise(self) -> bool:
+        return not isinstance(self.sources[0], LazyWeight)
+
+    def rows(self, start: int, stop: int) -> Any:
+        return self.sources[0].array()[:, start:stop].T
+
+
+def attribute(name: str, value: Any) -> Any:
+    """An attribute as ONNX writes it, its kind read off the Python value.
+
+    Raises:
+        TypeError: ONNX has no attribute of this kind.
+    """
+    proto = onnx.AttributeProto(name=name)
+    items = value if isinstance(value, (tuple, list)) else None
+    sample = value if items is None else items[0] if items else 0
+    for kind, single, several, field, convert in _KINDS:
+        if isinstance(sample, kind):
+            proto.type = single if items is None else several
+            if items is None:
+                target = convert(value)
+                if field in ("i", "f", "s"):
+                    setattr(proto, field, target)
+                else:
+                    getattr(proto, field).CopyFrom(target)
+            else:
+                if not all(isinstance(item, kind) for item in items):
+                    break
+                getattr(proto, _LISTS[field]).extend(map(convert, items))
+            return proto
+    raise TypeError(f"attribute {name} has no ONNX form: {value!r}")
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_LISTS = {"i": "ints", "f": "floats", "s": "strings", "g": "graphs", "t": "tensors", "tp": "type_protos"}
+_A = onnx.AttributeProto
+_KINDS: list[tuple[Any, int, int, str, Callable[[Any], Any]]] = [
+    ((int, np.integer), _A.INT, _A.INTS, "i", int),
+    ((float, np.floating), _A.FLOAT, _A.FLOATS, "f", float),
+    (str, _A.STRING, _A.STRINGS, "s", str.encode),
+    (bytes, _A.STRING, _A.STRINGS, "s", _same),
+    (onnx.GraphProto, _A.GRAPH, _A.GRAPHS, "g", _same),
+    (onnx.TensorProto, _A.TENSOR, _A.TENSORS, "t", _same),
+    (onnx.TypeProto, _A.TYPE_PROTO, _A.TYPE_PROTOS, "tp", _same),
+]

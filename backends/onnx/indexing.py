@@ -1,0 +1,203 @@
+"""Emitters of reductions, searches, and ops that read or write at places given by data."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from isthmus.backends.onnx.emitter import Emitter
+from isthmus.backends.onnx.neural import shape_of
+from isthmus.backends.onnx.table import emits, lowers, refuse
+from isthmus.ir import dtypes
+from isthmus.ir.builder import Builder
+from isthmus.ir.dims import Dim
+from isthmus.ir.graph import Node, Value
+
+# ---- reductions
+
+_REDUCTIONS: Final = {
+    "reduce_sum": ("ReduceSum", 13), "reduce_prod": ("ReduceProd", 18), "reduce_max": ("ReduceMax", 18),
+    "reduce_min": ("ReduceMin", 18), "reduce_mean": ("ReduceMean", 18), "logsumexp": ("ReduceLogSumExp", 18),
+}  # fmt: skip
+"""Each with the opset from which its axes are an input and no longer an attribute."""
+
+
+@emits(*_REDUCTIONS)
+def _reduce(e: Emitter, node: Node, x: str) -> Any:
+    op_type, as_input = _REDUCTIONS[node.op.name]
+    axes, keep = node.attrs["axes"], int(node.attrs["keepdims"])
+    if not axes:
+        return x
+    if e.opset >= as_input:
+        return e.op(op_type, x, e.ints(axes), keepdims=keep)
+    return e.op(op_type, x, axes=axes, keepdims=keep)
+
+
+@lowers("reduce_any", "reduce_all")
+def _reduce_logic(b: Builder, node: Node, x: Value) -> Any:
+    """Over numbers: any is the greatest, all the least."""
+    reduce = b.reduce_max if node.op.name == "reduce_any" else b.reduce_min
+    return b.cast(reduce(b.cast(x, dtype=dtypes.i32), **node.attrs), dtype=dtypes.bool_)
+
+
+@emits("argmax", "argmin")
+def _arg(e: Emitter, node: Node, x: str) -> Any:
+    name = "ArgMax" if node.op.name == "argmax" else "ArgMin"
+    return e.op(name, x, axis=node.attrs["axis"], keepdims=int(node.attrs["keepdims"]))
+
+
+@emits("cumsum")
+def _cumsum(e: Emitter, node: Node, x: str) -> Any:
+    return _cumulative(e, node, "CumSum", x)
+
+
+@emits("cumprod", since=26)
+def _cumprod(e: Emitter, node: Node, x: str) -> Any:
+    return _cumulative(e, node, "CumProd", x)
+
+
+def _cumulative(e: Emitter, node: Node, op_type: str, x: str) -> Any:
+    attrs = node.attrs
+    axis = e.constant(attrs["axis"], dtypes.i64)
+    return e.op(op_type, x, axis, exclusive=int(attrs["exclusive"]) or None, reverse=int(attrs["reverse"]) or None)
+
+
+# ---- order
+
+
+@emits("topk")
+def _topk(e: Emitter, node: Node, x: str) -> Any:
+    attrs = node.attrs
+    return _top(e, x, e.sizes.vector([attrs["k"]]), attrs["axis"], attrs["largest"])
+
+
+@emits("sort")
+def _sort(e: Emitter, node: Node, x: str) -> Any:
+    # TopK breaks ties by the lower index either way, which makes it a stable sort.
+    attrs = node.attrs
+    if not shape_of(node):
+        refuse("a scalar has no axis to sort along")
+    return _top(e, x, e.sizes.vector([shape_of(node)[attrs["axis"]]]), attrs["axis"], attrs["descending"])
+
+
+def _top(e: Emitter, x: str, k: str, axis: int, largest: bool) -> Any:
+    return e.op("TopK", x, k, results=2, axis=axis, largest=int(largest))
+
+
+@emits("unique")
+def _unique(e: Emitter, node: Node, x: str) -> Any:
+    values, _, inverse, counts = e.op("Unique", x, results=4)
+    shape = node.results[1].tensor.shape
+    if shape is None or len(shape) != 1:
+        inverse = e.op("Reshape", inverse, e.op("Shape", x))
+    return values, inverse, counts
+
+
+@emits("nonzero")
+def _nonzero(e: Emitter, node: Node, x: str) -> Any:
+    if not shape_of(node):
+        refuse("ONNX's NonZero takes no scalar")
+    return e.op("Transpose", e.op("NonZero", x), perm=[1, 0])
+
+
+# ---- reading
+
+
+@emits("gather")
+def _gather(e: Emitter, node: Node, x: str, indices: str) -> Any:
+    return e.op("Gather", x, indices, axis=node.attrs["axis"])
+
+
+@emits("gather_elements")
+def _gather_elements(e: Emitter, node: Node, x: str, indices: str) -> Any:
+    return e.op("GatherElements", x, indices, axis=node.attrs["axis"])
+
+
+@emits("gather_nd")
+def _gather_nd(e: Emitter, node: Node, x: str, indices: str) -> Any:
+    return e.op("GatherND", x, indices, batch_dims=node.attrs["batch_dims"] or None)
+
+
+@lowers("gather_nd", "scatter_nd")
+def _wide_indices(b: Builder, node: Node, x: Value, indices: Value, *rest: Value) -> Any:
+    """ONNX takes i64 alone."""
+    if indices.tensor.dtype is dtypes.i64:
+        return None
+    return getattr(b, node.op.name)(x, b.cast(indices, dtype=dtypes.i64), *rest, **node.attrs)
+
+
+@lowers("one_hot")
+def _one_hot(b: Builder, node: Node, indices: Value) -> Any:
+    """By comparison in i64; other element types are cast."""
+    if indices.tensor.dtype in (dtypes.i64, dtypes.i32):
+        return None
+    return b.one_hot(b.cast(indices, dtype=dtypes.i64), **node.attrs)
+
+
+# ---- writing
+
+_REDUCTION_SINCE: Final = {"none": 13, "add": 16, "mul": 16, "max": 18, "min": 18}
+
+
+def _reduction(e: Emitter, node: Node) -> str | None:
+    reduction: str = node.attrs["reduction"]
+    since = _REDUCTION_SINCE[reduction]
+    if e.opset < since:
+        refuse(f"scattering with {reduction} needs opset {since}")
+    return None if reduction == "none" else reduction
+
+
+@emits("scatter_elements")
+def _scatter_elements(e: Emitter, node: Node, x: str, indices: str, updates: str) -> Any:
+    return e.op("ScatterElements", x, indices, updates, axis=node.attrs["axis"], reduction=_reduction(e, node))
+
+
+@emits("scatter_nd")
+def _scatter_nd(e: Emitter, node: Node, x: str, indices: str, updates: str) -> Any:
+    return e.op("ScatterND", x, indices, updates, reduction=_reduction(e, node))
+
+
+# ---- random numbers
+
+
+@emits("random_uniform")
+def _random_uniform(e: Emitter, node: Node) -> Any:
+    return _random(e, node, "RandomUniform", low=node.attrs["low"], high=node.attrs["high"])
+
+
+@emits("random_normal")
+def _random_normal(e: Emitter, node: Node) -> Any:
+    return _random(e, node, "RandomNormal", mean=node.attrs["mean"], scale=node.attrs["std"])
+
+
+def _random(e: Emitter, node: Node, op_type: str, **attrs: float) -> Any:
+    from isthmus.backends.onnx import opsets
+
+    shape: tuple[Dim, ...] = node.attrs["shape"]
+    dtype = node.attrs["dtype"]
+    if dtype not in (dtypes.f32, dtypes.f64):
+        refuse(f"onnxruntime draws no random numbers in {dtype}")
+    if shape and all(isinstance(dim, int) for dim in shape):
+        return e.op(op_type, dtype=opsets.enum(dtype), shape=list(shape), **attrs)
+    like = e.op("ConstantOfShape", e.sizes.vector(shape)) if shape else e.constant(np.float32(0), dtypes.f32)
+    return e.op(f"{op_type}Like", like, dtype=opsets.enum(dtype), **attrs)
+
+
+@lowers("random_uniform", "random_normal")
+def _random_wide(b: Builder, node: Node) -> Any:
+    dtype = node.attrs["dtype"]
+    if dtype in (dtypes.f32, dtypes.f64):
+        return None
+    return b.cast(getattr(b, node.op.name)(**{**node.attrs, "dtype": dtypes.f32}), dtype=dtype)
+
+
+@emits("bernoulli", since=15)
+def _bernoulli(e: Emitter, node: Node, p: str) -> Any:
+    return e.op("Bernoulli", p)
+
+
+@lowers("bernoulli")
+def _bernoulli_by_uniform(b: Builder, node: Node, p: Value) -> Any:
+    dtype = p.tensor.dtype
+    return b.cast(b.lt(b.random_uniform(shape=p.tensor.shape, dtype=dtype), p), dtype=dtype)

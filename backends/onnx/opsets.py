@@ -1,0 +1,129 @@
+"""ONNX's own numbers: opsets, IR versions, element types, and what each op takes at each opset."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+import onnx
+
+from isthmus.backends.onnx.kernels import NEVER, element, kernels
+from isthmus.ir import dtypes
+from isthmus.ir.dtypes import DType
+from isthmus.ir.types import Optional, Sequence, Tensor, Type
+
+OLDEST: Final = 13
+DEFAULT: Final = 18
+NEWEST: Final = min(onnx.defs.onnx_opset_version(), 28)
+
+_ENUM: Final[dict[DType, int]] = {
+    dtypes.f32: 1, dtypes.u8: 2, dtypes.i8: 3, dtypes.u16: 4, dtypes.i16: 5, dtypes.i32: 6, dtypes.i64: 7, dtypes.string: 8,
+    dtypes.bool_: 9, dtypes.f16: 10, dtypes.f64: 11, dtypes.u32: 12, dtypes.u64: 13, dtypes.c64: 14, dtypes.c128: 15,
+    dtypes.bf16: 16, dtypes.f8e4m3fn: 17, dtypes.f8e4m3fnuz: 18, dtypes.f8e5m2: 19, dtypes.f8e5m2fnuz: 20, dtypes.u4: 21,
+    dtypes.i4: 22, dtypes.f4e2m1: 23, dtypes.f8e8m0: 24, dtypes.u2: 25, dtypes.i2: 26, dtypes.f6e2m3: 27, dtypes.f6e3m2: 28,
+}  # fmt: skip
+
+_SINCE: Final[dict[DType, int]] = {
+    **dict.fromkeys((dtypes.f8e4m3fn, dtypes.f8e4m3fnuz, dtypes.f8e5m2, dtypes.f8e5m2fnuz), 19),
+    **dict.fromkeys((dtypes.u4, dtypes.i4), 21),
+    dtypes.f4e2m1: 23, dtypes.f8e8m0: 24, dtypes.u2: 25, dtypes.i2: 25, dtypes.f6e2m3: 28, dtypes.f6e3m2: 28,
+}  # fmt: skip
+
+# onnxruntime runs these in f32 and casts around them, where it has no kernel of its own.
+_STANDS_FOR: Final[dict[DType, DType]] = {dtypes.f16: dtypes.f32}
+
+
+def enum(dtype: DType) -> int:
+    """The number that ``TensorProto.DataType`` gives an element type."""
+    return _ENUM[dtype]
+
+
+def since(dtype: DType) -> int:
+    """The first opset whose files may hold this element type."""
+    return _SINCE.get(dtype, 1)
+
+
+def ir_version(opset: int) -> int:
+    """The oldest file version that may carry an opset, so that the oldest readers still take the file."""
+    return int(onnx.helper.OP_SET_ID_VERSION_MAP["ai.onnx", opset])
+
+
+class Signature:
+    """What a standard op takes and gives at one opset.
+
+    Attributes:
+        inputs: the type parameter of each input, or a concrete type such as ``tensor(int64)``.
+        outputs: the same of each output.
+        variadic: whether the last input may be repeated.
+        allowed: the element types for each parameter, by the standard; None where other types are allowed as well.
+        runs: those for which onnxruntime has a kernel; None where it needs none, because the op is a function of others.
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self.name: str = schema.name
+        self.version: int = schema.since_version
+        self.inputs: list[str] = [item.type_str for item in schema.inputs]
+        self.outputs: list[str] = [item.type_str for item in schema.outputs]
+        self.variadic = bool(schema.inputs) and str(schema.inputs[-1].option).endswith("Variadic")
+        constraints = {item.type_param_str: item.allowed_type_strs for item in schema.type_constraints}
+        self.allowed: dict[str, frozenset[DType]] = {
+            parameter: frozenset(filter(None, map(element, types))) for parameter, types in constraints.items()
+        }
+        found = [types for first, last, types in kernels().get(self.name, ()) if _serves(first, last, self.version)]
+        self.runs: dict[str, frozenset[DType]] | None = None
+        if found or not (schema.has_function or schema.has_context_dependent_function):
+            self.runs = {
+                parameter: frozenset().union(*(types.get(parameter, allowed) for types in found))
+                for parameter, allowed in self.allowed.items()
+            }
+
+    def parameter(self, index: int) -> str:
+        """The type parameter of an input."""
+        return self.inputs[min(index, len(self.inputs) - 1)]
+
+    def refusal(self, index: int, dtype: DType) -> str | None:
+        """Why an input may not have this element type; None when it may."""
+        parameter = self.parameter(index)
+        allowed = self.allowed.get(parameter)
+        if allowed is None:
+            concrete = element(parameter)
+            return None if concrete in (None, dtype) else f"{self.name} takes {concrete} for input {index}, not {dtype}"
+        if dtype not in allowed:
+            return f"{self.name}-{self.version} does not take {dtype}"
+        if self.runs is not None and not {dtype, _STANDS_FOR.get(dtype)} & self.runs[parameter]:
+            return f"onnxruntime has no kernel for {self.name}-{self.version} on {dtype}"
+        return None
+
+
+def _serves(first: int, last: int, version: int) -> bool:
+    """Whether a kernel registered for these opsets serves an op of this version, as onnxruntime decides it."""
+    return first == version or (first < version <= last and last != NEVER)
+
+
+@cache
+def signature(name: str, opset: int) -> Signature | None:
+    """The signature of a standard op at an opset; None when there is no such op yet."""
+    try:
+        return Signature(onnx.defs.get_schema(name, opset, ""))
+    except onnx.defs.SchemaError:
+        return None
+
+
+def type_proto(type: Type) -> Any:
+    """A type as ONNX writes it; sizes that are not integers become dim names, expressions as text."""
+    proto = onnx.TypeProto()
+    if isinstance(type, Tensor):
+        proto.tensor_type.elem_type = _ENUM[type.dtype]
+        if type.shape is not None:
+            proto.tensor_type.shape.SetInParent()
+            for dim in type.shape:
+                entry = proto.tensor_type.shape.dim.add()
+                if isinstance(dim, int):
+                    entry.dim_value = dim
+                elif dim is not None:
+                    entry.dim_param = str(dim)
+    elif isinstance(type, Sequence):
+        proto.sequence_type.elem_type.CopyFrom(type_proto(type.element))
+    elif isinstance(type, Optional):
+        proto.optional_type.elem_type.CopyFrom(type_proto(type.element))
+    return proto

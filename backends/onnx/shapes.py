@@ -1,0 +1,251 @@
+"""Emitters of ops that change a tensor's shape or take parts of it, and of tensors made from sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from isthmus.backends.onnx import opsets
+from isthmus.backends.onnx.emitter import Emitter
+from isthmus.backends.onnx.neural import shape_of
+from isthmus.backends.onnx.sizes import target_shape
+from isthmus.backends.onnx.table import emits, lowers, refuse
+from isthmus.ir import dtypes
+from isthmus.ir.builder import Builder
+from isthmus.ir.dims import Dim, bounds, same
+from isthmus.ir.graph import Node, Value
+from isthmus.ir.types import Tensor
+
+END: Final = 2**63 - 1
+"""Stands for the end of an axis in a Slice."""
+
+
+@emits("reshape")
+def _reshape(e: Emitter, node: Node, x: str) -> Any:
+    value = node.operands[0]
+    assert value is not None
+    shape, zeros = target_shape(value.tensor.shape, node.attrs["shape"], e.opset >= 14)
+    computed = any(not isinstance(dim, int) for dim in shape)
+    if e.opset < 14 and computed and any(bounds(dim)[0] < 1 for dim in node.attrs["shape"]):
+        refuse("a size that may be 0 needs opset 14")
+    if e.opset < 14 and not computed and any(
+        size == 0 and wanted.__class__ is int and not (axis < len(shape_of(node)) and shape_of(node)[axis] == 0)
+        for axis, (size, wanted) in enumerate(zip(shape, node.attrs["shape"], strict=True))
+    ):  # fmt: skip
+        refuse("a size of 0 needs opset 14")
+    return e.op("Reshape", x, e.sizes.vector(shape), allowzero=int(zeros) or None)
+
+
+@emits("dynamic_reshape")
+def _dynamic_reshape(e: Emitter, node: Node, x: str, shape: str) -> Any:
+    return e.op("Reshape", x, shape)
+
+
+@emits("squeeze")
+def _squeeze(e: Emitter, node: Node, x: str) -> Any:
+    return e.op("Squeeze", x, e.ints(node.attrs["axes"])) if node.attrs["axes"] else x
+
+
+@emits("unsqueeze")
+def _unsqueeze(e: Emitter, node: Node, x: str) -> Any:
+    return e.op("Unsqueeze", x, e.ints(node.attrs["axes"])) if node.attrs["axes"] else x
+
+
+@emits("permute")
+def _permute(e: Emitter, node: Node, x: str) -> Any:
+    perm = node.attrs["perm"]
+    return x if list(perm) == list(range(len(perm))) else e.op("Transpose", x, perm=perm)
+
+
+@emits("expand")
+def _expand(e: Emitter, node: Node, x: str) -> Any:
+    shape, target = shape_of(node), node.attrs["shape"]
+    aligned: list[Dim] = [1] * (len(target) - len(shape)) + list(shape)
+    # A size of 1 in the shape of an Expand keeps what is there.
+    kept = [same(old, new) is True for old, new in zip(aligned, target, strict=True)]
+    if all(kept) and len(shape) == len(target):
+        return x
+    return e.op("Expand", x, e.sizes.vector([1 if keep else new for keep, new in zip(kept, target, strict=True)]))
+
+
+@emits("dynamic_expand")
+def _dynamic_expand(e: Emitter, node: Node, x: str, shape: str) -> Any:
+    return e.op("Expand", x, shape)
+
+
+@emits("slice")
+def _slice(e: Emitter, node: Node, x: str) -> Any:
+    attrs, shape = node.attrs, shape_of(node)
+    ends = [END if same(end, shape[axis]) is True else end for axis, end in zip(attrs["axes"], attrs["ends"], strict=True)]
+    whole = [
+        same(start, 0) is True and end == END and step == 1
+        for start, end, step in zip(attrs["starts"], ends, attrs["steps"], strict=True)
+    ]
+    if all(whole):
+        return x
+    keep = [index for index, skip in enumerate(whole) if not skip]
+
+    def pick(items: Sequence[Any]) -> list[Any]:
+        return [items[index] for index in keep]
+
+    steps = pick(attrs["steps"])
+    return e.op(
+        "Slice", x, e.sizes.vector(pick(attrs["starts"])), e.sizes.vector(pick(ends)), e.ints(pick(attrs["axes"])),
+        e.ints(steps) if any(step != 1 for step in steps) else None,
+    )  # fmt: skip
+
+
+@emits("dynamic_slice")
+def _dynamic_slice(e: Emitter, node: Node, x: str, starts: str, ends: str) -> Any:
+    axes, steps = node.attrs["axes"], node.attrs["steps"]
+    return e.op("Slice", x, starts, ends, e.ints(axes), e.ints(steps) if any(step != 1 for step in steps) else None)
+
+
+@emits("flip")
+def _flip(e: Emitter, node: Node, x: str) -> Any:
+    axes = node.attrs["axes"]
+    if not axes:
+        return x
+    count = len(axes)
+    return e.op("Slice", x, e.ints([-1] * count), e.ints([-END] * count), e.ints(axes), e.ints([-1] * count))
+
+
+@emits("concat")
+def _concat(e: Emitter, node: Node, xs: list[str]) -> Any:
+    return xs[0] if len(xs) == 1 else e.op("Concat", *xs, axis=node.attrs["axis"])
+
+
+@emits("split")
+def _split(e: Emitter, node: Node, x: str) -> Any:
+    sizes, axis = node.attrs["sizes"], node.attrs["axis"]
+    if len(sizes) == 1:
+        return (x,)
+    size = shape_of(node)[axis]
+    equal = e.opset >= 18 and all(same(part, sizes[0]) is True for part in sizes)
+    if equal and isinstance(size, int) and size:
+        return e.op("Split", x, results=len(sizes), axis=axis, num_outputs=len(sizes))
+    return e.op("Split", x, e.sizes.vector(sizes), results=len(sizes), axis=axis)
+
+
+@emits("pad")
+def _pad(e: Emitter, node: Node, x: str, value: str | None) -> Any:
+    attrs = node.attrs
+    before, after, mode = attrs["before"], attrs["after"], attrs["mode"]
+    if mode == "wrap" and e.opset < 19:
+        refuse("padding by wrapping needs opset 19")
+    axes = [axis for axis in range(len(before)) if same(before[axis], 0) is not True or same(after[axis], 0) is not True]
+    if not axes:
+        return x
+    if e.opset < 18:
+        axes = list(range(len(before)))
+    pads = e.sizes.vector([*(before[axis] for axis in axes), *(after[axis] for axis in axes)])
+    named = e.ints(axes) if len(axes) < len(before) else None
+    return e.op("Pad", x, pads, value, named, mode=mode if mode != "constant" else None)
+
+
+@emits("tile")
+def _tile(e: Emitter, node: Node, x: str) -> Any:
+    return e.op("Tile", x, e.sizes.vector(node.attrs["repeats"])) if node.attrs["repeats"] else x
+
+
+@emits("trilu", since=14)
+def _trilu(e: Emitter, node: Node, x: str) -> Any:
+    diagonal = node.attrs["diagonal"]
+    k = None if isinstance(diagonal, int) and diagonal == 0 else e.sizes.scalar(diagonal)
+    return e.op("Trilu", x, k, upper=int(node.attrs["upper"]))
+
+
+@emits("arange")
+def _arange(e: Emitter, node: Node) -> Any:
+    attrs = node.attrs
+    if attrs["dtype"] is not dtypes.i64:
+        refuse("sizes count in i64")
+    return e.op("Range", *(e.sizes.scalar(attrs[name]) for name in ("start", "stop", "step")))
+
+
+@lowers("arange")
+def _arange_cast(b: Builder, node: Node) -> Any:
+    dtype = node.attrs["dtype"]
+    return None if dtype is dtypes.i64 else b.cast(b.arange(**{**node.attrs, "dtype": dtypes.i64}), dtype=dtype)
+
+
+@emits("range")
+def _range(e: Emitter, node: Node, start: str, limit: str, delta: str) -> Any:
+    return e.op("Range", start, limit, delta)
+
+
+@lowers("diagonal")
+def _diagonal(b: Builder, node: Node, x: Value) -> Any:
+    """The two axes are made one, in which the diagonal is a slice with a step of one row and one element."""
+    attrs, shape = node.attrs, shape_of(node)
+    rank = len(shape)
+    first, second, offset = attrs["axis1"] % rank, attrs["axis2"] % rank, attrs["offset"]
+    rest = [axis for axis in range(rank) if axis not in (first, second)]
+    rows, columns = shape[first], shape[second]
+    length = (node.result.tensor.shape or ())[-1]
+    if not isinstance(rows, int) or not isinstance(columns, int) or not isinstance(length, int):
+        return None
+    lead = [shape[axis] for axis in rest]
+    flat = b.reshape(b.permute(x, perm=[*rest, first, second]), shape=[*lead, rows * columns])
+    start = offset if offset >= 0 else -offset * columns
+    stop = start + (length - 1) * (columns + 1) + 1 if length else 0
+    start = start if length else 0
+    return b.slice(flat, axes=[len(rest)], starts=[start], ends=[stop], steps=[columns + 1])
+
+
+# ---- sequences and optionals
+
+
+@emits("sequence_construct")
+def _sequence_construct(e: Emitter, node: Node, xs: list[str]) -> Any:
+    return e.op("SequenceConstruct", *xs)
+
+
+@emits("sequence_empty")
+def _sequence_empty(e: Emitter, node: Node) -> Any:
+    type = node.attrs["type"]
+    element = type if isinstance(type, Tensor) else getattr(type, "element", None)
+    if not isinstance(element, Tensor):
+        refuse("ONNX has sequences of tensors only")
+    return e.op("SequenceEmpty", dtype=opsets.enum(element.dtype))
+
+
+@emits("sequence_at")
+def _sequence_at(e: Emitter, node: Node, sequence: str, index: str) -> Any:
+    return e.op("SequenceAt", sequence, index)
+
+
+@emits("sequence_insert")
+def _sequence_insert(e: Emitter, node: Node, sequence: str, x: str, index: str | None) -> Any:
+    return e.op("SequenceInsert", sequence, x, index)
+
+
+@emits("sequence_length")
+def _sequence_length(e: Emitter, node: Node, sequence: str) -> Any:
+    return e.op("SequenceLength", sequence)
+
+
+@emits("sequence_concat")
+def _sequence_concat(e: Emitter, node: Node, sequence: str) -> Any:
+    return e.op("ConcatFromSequence", sequence, axis=node.attrs["axis"], new_axis=int(node.attrs["new_axis"]) or None)
+
+
+@emits("optional_some", since=15)
+def _optional_some(e: Emitter, node: Node, x: str) -> Any:
+    return e.op("Optional", x)
+
+
+@emits("optional_none", since=15)
+def _optional_none(e: Emitter, node: Node) -> Any:
+    type = node.attrs["type"]
+    return e.op("Optional", type=opsets.type_proto(getattr(type, "element", type)))
+
+
+@emits("optional_get", since=15)
+def _optional_get(e: Emitter, node: Node, x: str) -> Any:
+    return e.op("OptionalGetElement", x)
+
+
+@emits("optional_has", since=15)
+def _optional_has(e: Emitter, node: Node, x: str) -> Any:
+    return e.op("OptionalHasElement", x)

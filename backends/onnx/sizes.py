@@ -1,0 +1,216 @@
+"""Dims as ONNX values: each size is computed once, next to what binds its symbols.
+
+Sizes are computed as i64 lists of one element, which `Concat` joins into shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from isthmus.ir import dtypes
+from isthmus.ir.dims import Atom, Dim, Expr, Function, Monomial, Symbol, bounds, resolve, same, symbols
+from isthmus.ir.errors import IsthmusError
+from isthmus.ir.graph import Value
+
+if TYPE_CHECKING:
+    from isthmus.backends.onnx.emitter import Emitter
+
+
+class Sizes:
+    """Gives dims as values.
+
+    Args:
+        emitter: what the nodes are written to; it knows what binds each symbol.
+    """
+
+    def __init__(self, emitter: Emitter) -> None:
+        self.e = emitter
+
+    def vector(self, dims: Sequence[Dim]) -> str:
+        """The name of an i64 list of these dims."""
+        dims = tuple(map(resolve, dims))
+        if all(isinstance(dim, int) for dim in dims):
+            return self.e.ints(dim for dim in dims if isinstance(dim, int))
+        return self._cached(dims, lambda: self._join(dims), dims)
+
+    def scalar(self, dim: Dim) -> str:
+        """The name of an i64 scalar."""
+        dim = resolve(dim)
+        if isinstance(dim, int):
+            return self.e.constant(dim, dtypes.i64)
+        return self._cached(("scalar", dim), lambda: self.e.op("Squeeze", self._one(dim), self.e.ints([0])), (dim,))
+
+    def _cached(self, key: object, make: Callable[[], str], dims: Sequence[Dim]) -> str:
+        """What `make` emits, once, in the outermost graph in which all symbols are bound."""
+        e = self.e
+        depth = max((self._depth(symbol) for dim in dims for symbol in symbols(dim)), default=0)
+        found = e.scopes[depth].sizes.get(key)
+        if found is None:
+            inner = e.scopes[depth + 1 :]
+            del e.scopes[depth + 1 :]
+            found = e.scopes[depth].sizes[key] = e.pin(make())
+            e.scopes.extend(inner)
+        return found
+
+    def _depth(self, symbol: Symbol) -> int:
+        if self.e.probing:
+            return 0
+        graph = self._binder(symbol)[0].owner
+        return next(depth for depth, scope in enumerate(self.e.scopes) if scope.graph is graph)
+
+    def _binder(self, symbol: Symbol) -> tuple[Value, int | None]:
+        found = self.e.binders.get(symbol)
+        if found is None:
+            raise IsthmusError(f"nothing in the graph tells the size {symbol}")
+        return found
+
+    def _join(self, dims: tuple[Dim, ...]) -> str:
+        parts: list[str] = []
+        index = 0
+        while index < len(dims):
+            stop = index + 1
+            if isinstance(dims[index], int):
+                while stop < len(dims) and isinstance(dims[stop], int):
+                    stop += 1
+                parts.append(self.e.ints(dim for dim in dims[index:stop] if isinstance(dim, int)))
+            else:
+                run = self._run(dims[index:])
+                stop = index + run
+                parts.append(self._axes(dims[index], run) if run > 1 else self._one(dims[index]))
+            index = stop
+        return parts[0] if len(parts) == 1 else str(self.e.op("Concat", *parts, axis=0))
+
+    def _run(self, dims: Sequence[Dim]) -> int:
+        """How many of these dims, from the first, are neighbouring axes of the value that binds the first."""
+        symbol = dims[0].symbol if isinstance(dims[0], Expr) else None
+        if symbol is None or self.e.opset < 15 or self.e.probing:
+            return 1
+        value, axis = self._binder(symbol)
+        if axis is None:
+            return 1
+        run = 0
+        for dim, own in zip(dims, (value.tensor.shape or ())[axis:], strict=False):
+            if resolve(own) != dim:
+                break
+            run += 1
+        return max(run, 1)
+
+    def _axes(self, first: Dim, run: int) -> str:
+        assert isinstance(first, Expr)
+        assert first.symbol is not None
+        value, axis = self._binder(first.symbol)
+        assert axis is not None
+        name = self.e.name(value)
+        key = ("shape", value, axis, run)
+        return self._cached(key, lambda: self.e.op("Shape", name, start=axis, end=axis + run), (first,))
+
+    def _one(self, dim: Dim) -> str:
+        """The name of an i64 list of this dim alone."""
+        if isinstance(dim, int):
+            return self.e.ints([dim])
+        return self._cached(dim, lambda: self._sum(dim), (dim,))
+
+    def _sum(self, dim: Expr) -> str:
+        added: list[str] = []
+        taken: list[str] = []
+        constant = 0
+        for monomial, coefficient in dim.terms:
+            if not monomial:
+                constant = coefficient
+            elif coefficient < 0 and (rounded := _rounded_up(monomial)) is not None:
+                added.append(self._scaled(self._quotient(*rounded), -coefficient))
+            else:
+                (added if coefficient > 0 else taken).append(self._scaled(self._product(monomial), abs(coefficient)))
+        if constant > 0 or (constant and not added):
+            added.append(self.e.ints([constant]))
+        elif constant:
+            taken.append(self.e.ints([-constant]))
+        total = added[0] if added else self.e.ints([0])
+        for name in added[1:]:
+            total = self.e.op("Add", total, name)
+        for name in taken:
+            total = self.e.op("Sub", total, name)
+        return total
+
+    def _scaled(self, name: str, factor: int) -> str:
+        return name if factor == 1 else str(self.e.op("Mul", name, self.e.ints([factor])))
+
+    def _product(self, monomial: Monomial) -> str:
+        total = self._atom(monomial[0])
+        for atom in monomial[1:]:
+            total = str(self.e.op("Mul", total, self._atom(atom)))
+        return total
+
+    def _atom(self, atom: Atom) -> str:
+        dim = Expr((((atom,), 1),))
+        if isinstance(atom, Symbol):
+            return self._cached(dim, lambda: self._symbol(atom), (dim,))
+        return self._cached(dim, lambda: self._function(atom), (dim,))
+
+    def _symbol(self, symbol: Symbol) -> str:
+        e = self.e
+        if e.probing:
+            return e.ints([1])
+        value, axis = self._binder(symbol)
+        name = e.name(value)
+        if axis is None:
+            if value.tensor.dtype is not dtypes.i64:
+                name = e.op("Cast", name, to=7)
+            return str(e.op("Unsqueeze", name, e.ints([0])))
+        if e.opset >= 15:
+            return str(e.op("Shape", name, start=axis, end=axis + 1))
+        whole = self._cached(("shape", value), lambda: e.op("Shape", name), (symbol.dim,))
+        return str(e.op("Gather", whole, e.ints([axis]), axis=0))
+
+    def _function(self, function: Function) -> str:
+        args = function.args
+        if function.kind in ("min", "max"):
+            return str(self.e.op(function.kind.capitalize(), *map(self._one, args)))
+        if function.kind == "mod":
+            return str(self.e.op("Mod", *map(self._one, args)))
+        return self._quotient(*args)
+
+    def _quotient(self, dividend: Dim, divisor: Dim) -> str:
+        """Rounds down; ONNX rounds towards zero."""
+        top, bottom = self._one(dividend), self._one(divisor)
+        if bounds(dividend)[0] < 0 or bounds(divisor)[0] <= 0:
+            top = self.e.op("Sub", top, self.e.op("Mod", top, bottom))
+        return str(self.e.op("Div", top, bottom))
+
+
+def _rounded_up(monomial: Monomial) -> tuple[Dim, Dim] | None:
+    """Of ``-((-a) // b)``, which is how `a / b` rounded up is written, ``(a + b - 1, b)`` where `a` is not negative."""
+    if len(monomial) != 1 or not isinstance(monomial[0], Function) or monomial[0].kind != "floordiv":
+        return None
+    dividend, divisor = monomial[0].args
+    if bounds(dividend)[1] > 0 or bounds(divisor)[0] <= 0:
+        return None
+    return -dividend + divisor - 1, divisor
+
+
+def target_shape(source: Sequence[Dim] | None, target: Sequence[Dim], allow_zero: bool) -> tuple[list[Dim], bool]:
+    """The shape to write for a `Reshape`, as cheap as it can be said, and whether zeros in it are sizes (`allowzero`).
+
+    A size that the source has at the same place is written as 0 ("as before"), one that is left over as -1 ("the rest"),
+    which ONNX works out where no other size can be 0.
+
+    Args:
+        source: the shape before; None where the rank is unknown.
+        target: the shape after.
+        allow_zero: whether the opset has `allowzero`.
+    """
+    unknown = [axis for axis, dim in enumerate(target) if not isinstance(dim, int)]
+    if not unknown:
+        return list(target), allow_zero and 0 in target
+    positive = [bounds(dim)[0] > 0 for dim in target]
+    kept = [axis for axis in unknown if source is not None and axis < len(source) and same(source[axis], target[axis])]
+    rest = [axis for axis in unknown if axis not in kept]
+    if 0 not in target:
+        if not rest:
+            return [0 if axis in kept else dim for axis, dim in enumerate(target)], False
+        if len(rest) == 1 and all(positive[axis] for axis in range(len(target)) if axis != rest[0]):
+            return [0 if axis in kept else -1 if axis in rest else dim for axis, dim in enumerate(target)], False
+        if all(positive[axis] for axis in rest):
+            return [0 if axis in kept else dim for axis, dim in enumerate(target)], False
+    return list(target), allow_zero

@@ -1,0 +1,81 @@
+"""The lowering of last resort: where ONNX or onnxruntime lacks an element type, compute in a wider one.
+
+Nothing is lost: each wider type holds every value of the narrower one, and integers that wrap do so when cast back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from isthmus.backends.onnx.emitter import Probe
+from isthmus.ir import dtypes
+from isthmus.ir.builder import Builder
+from isthmus.ir.dtypes import DType
+from isthmus.ir.graph import Node, Value
+from isthmus.ir.op import Operand
+from isthmus.ir.types import Tensor, Type
+
+_WIDER: Final[dict[DType, tuple[DType, ...]]] = {
+    dtypes.bool_: (dtypes.u8, dtypes.i32, dtypes.i64),
+    dtypes.u8: (dtypes.i32, dtypes.i64), dtypes.i8: (dtypes.i32, dtypes.i64),
+    dtypes.u16: (dtypes.i32, dtypes.i64), dtypes.i16: (dtypes.i32, dtypes.i64),
+    dtypes.u32: (dtypes.i64,), dtypes.i32: (dtypes.i64,),
+    dtypes.f16: (dtypes.f32,), dtypes.bf16: (dtypes.f32,), dtypes.f32: (dtypes.f64,),
+    **dict.fromkeys((dtypes.f8e4m3fn, dtypes.f8e4m3fnuz, dtypes.f8e5m2, dtypes.f8e5m2fnuz, dtypes.f4e2m1), (dtypes.f32,)),
+    **dict.fromkeys((dtypes.i4, dtypes.u4, dtypes.i2, dtypes.u2), (dtypes.i32,)),
+}  # fmt: skip
+
+# In these, what a number means depends on its element type.
+_DEPENDS: Final = {"bit_not", "shift_left", "shift_right", "cast", "quantize", "dequantize", "constant", "bind"}
+
+
+def lower(probe: Probe, b: Builder, node: Node) -> Sequence[Value] | None:
+    """The node in a wider element type, between casts; None where no wider one is legal either."""
+    if node.op.name in _DEPENDS or node.regions:
+        return None
+    slots = _slots(node)
+    for group in dict.fromkeys(operand.group for operand in slots if operand is not None):
+        members = [index for index, operand in enumerate(slots) if operand is not None and operand.group == group]
+        found = {node.operands[index].type.dtype for index in members}  # type: ignore[union-attr]
+        for wide in _WIDER.get(found.pop(), ()) if len(found) == 1 else ():
+            operands = [value if index not in members else _as(value, wide) for index, value in enumerate(node.operands)]
+            if probe.reason(_like(node, operands, wide, members)) is None:
+                return _cast(b, node, members, wide)
+    return None
+
+
+def _slots(node: Node) -> list[Operand | None]:
+    """The row's operand for each flat operand that is a tensor in a group."""
+    found: list[Operand | None] = []
+    for row, value in zip(node.op.operands, node.op.group(node.operands), strict=True):
+        for item in value if isinstance(value, list) else [value]:
+            tensor = item is not None and isinstance(item.type, Tensor)
+            found.append(row if tensor else None)
+    return found
+
+
+def _as(value: Value | None, dtype: DType) -> Value | None:
+    return None if value is None else Value(Tensor(dtype, value.tensor.shape), None, None, 0)
+
+
+def _like(node: Node, operands: Sequence[Value | None], dtype: DType, members: Sequence[int]) -> Node:
+    """A node on other operands, in no graph."""
+    narrow = node.operands[members[0]].tensor.dtype  # type: ignore[union-attr]
+    types: list[Type] = []
+    for result in node.results:
+        type = result.type
+        follows = isinstance(type, Tensor) and type.dtype is narrow
+        types.append(Tensor(dtype, type.shape) if follows and isinstance(type, Tensor) else type)
+    return Node(node.op, operands, node.attrs, types)
+
+
+def _cast(b: Builder, node: Node, members: Sequence[int], wide: DType) -> list[Value]:
+    operands: list[Any] = list(node.operands)
+    for index in members:
+        operands[index] = b.cast(operands[index], dtype=wide)
+    made = b.emit(node.op, operands, node.attrs)
+    return [
+        new if new.tensor.dtype is old.tensor.dtype else b.cast(new, dtype=old.tensor.dtype)
+        for new, old in zip(made.results, node.results, strict=True)
+    ]

@@ -1,0 +1,180 @@
+"""Writes ONNX files piece by piece, weights straight from their handles.
+
+Building a protobuf object from a weight copies it, and turning the object into bytes copies it again. A protobuf message
+is only its fields one behind the other, each a tag and a length, and parts of one message may be written apart: so the
+graph without weights is written by protobuf, and behind it each weight as a further field of the same graph.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Protocol
+
+import onnx
+
+from isthmus.backends.onnx.opsets import enum
+from isthmus.ir.errors import FileError
+from isthmus.ir.weights import Weight
+
+# Field numbers of onnx.proto.
+MODEL_GRAPH: Final = 7
+GRAPH_INITIALIZER: Final = 5
+TENSOR_RAW_DATA: Final = 9
+_LENGTH_DELIMITED: Final = 2
+
+ALIGNMENT: Final = 4096
+"""External weights start at multiples of this, so that they can be mapped into memory."""
+
+EXTERNAL_FROM: Final = 1024
+"""Weights of fewer bytes stay in the model file even where the others are outside."""
+
+LIMIT: Final = 2**31 - 1
+"""The greatest size of a protobuf message."""
+
+
+class Writer(Protocol):
+    """What bytes are written to."""
+
+    def write(self, data: Any, /) -> Any:
+        """Takes all the bytes."""
+
+
+def varint(number: int) -> bytes:
+    """A number as protobuf writes it: seven bits a byte, the lowest first."""
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def header(field: int, length: int) -> bytes:
+    """What stands in front of a field of so many bytes."""
+    return varint(field << 3 | _LENGTH_DELIMITED) + varint(length)
+
+
+def tensor_start(name: str, weight: Weight) -> bytes:
+    """A TensorProto up to its content."""
+    proto = onnx.TensorProto(name=name, data_type=enum(weight.dtype), dims=weight.shape)
+    if weight.dtype.kind == "string":
+        proto.string_data.extend(str(item).encode() for item in weight.array().reshape(-1).tolist())
+        return bytes(proto.SerializeToString())
+    return bytes(proto.SerializeToString()) + header(TENSOR_RAW_DATA, weight.nbytes)
+
+
+def write_model(out: Writer, model: Any, graph: Any, weights: Mapping[str, Weight]) -> None:
+    """Writes a model.
+
+    Args:
+        out: where to.
+        model: the ModelProto without its graph.
+        graph: the GraphProto without these weights.
+        weights: the initializers to be put into the file, by name.
+    """
+    body = graph.SerializeToString()
+    starts = {name: tensor_start(name, weight) for name, weight in weights.items()}
+    sizes = {name: len(starts[name]) + weight.nbytes for name, weight in weights.items()}
+    total = len(body) + sum(len(header(GRAPH_INITIALIZER, size)) + size for size in sizes.values())
+    if total > LIMIT:
+        raise FileError(f"a model file holds 2 GB at most, and this needs {total} bytes", remedy="set external_data to 'auto'")
+    out.write(model.SerializeToString())
+    out.write(header(MODEL_GRAPH, total))
+    out.write(body)
+    for name, weight in weights.items():
+        out.write(header(GRAPH_INITIALIZER, sizes[name]))
+        out.write(starts[name])
+        copy(weight, out)
+
+
+def copy(weight: Weight, out: Writer) -> None:
+    """Writes a weight's bytes.
+
+    Raises:
+        FileError: the handle gives another number of bytes than its type says.
+    """
+    if weight.dtype.kind == "string":
+        return
+    count = 0
+    for chunk in weight.chunks():
+        count += chunk.nbytes
+        out.write(chunk)
+    if count != weight.nbytes:
+        raise FileError(f"the weight {weight.name!r} gave {count} bytes", expected=f"{weight.nbytes} bytes for {weight!r}")
+
+
+def external(name: str, weight: Weight, location: str, offset: int) -> Any:
+    """The TensorProto of a weight that is in another file."""
+    proto = onnx.TensorProto(name=name, data_type=enum(weight.dtype), dims=weight.shape)
+    proto.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", offset), ("length", weight.nbytes)):
+        proto.external_data.add(key=key, value=str(value))
+    return proto
+
+
+def is_large(weight: Weight) -> bool:
+    """Whether a weight goes outside where weights do."""
+    return weight.nbytes >= EXTERNAL_FROM and weight.dtype.kind != "string"
+
+
+def write_external(out: BinaryIO, weights: Mapping[str, Weight], location: str) -> list[Any]:
+    """Writes weights one behind the other, and gives the TensorProtos that point to them."""
+    protos = []
+    position = 0
+    for name, weight in weights.items():
+        gap = -position % ALIGNMENT
+        out.write(b"\0" * gap)
+        position += gap
+        protos.append(external(name, weight, location, position))
+        copy(weight, out)
+        position += weight.nbytes
+    return protos
+
+
+@contextmanager
+def together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
+    """Opens files beside their places and puts them there when all went well; else leaves nothing.
+
+    Raises:
+        FileError: a file could not be written.
+    """
+    made: list[tuple[BinaryIO, str]] = []
+    try:
+        for path in paths:
+            handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+            made.append((os.fdopen(handle, "wb"), name))
+        yield [file for file, _ in made]
+        umask = os.umask(0)
+        os.umask(umask)
+        for (file, name), path in zip(made, paths, strict=True):
+            file.close()
+            os.chmod(name, 0o666 & ~umask)
+            os.replace(name, path)
+    except OSError as error:
+        raise FileError(f"{paths[0]} could not be written: {error.strerror or error}") from error
+    finally:
+        for file, name in made:
+            file.close()
+            if os.path.exists(name):
+                os.unlink(name)
+
+
+def collect(write: Callable[[Writer], None]) -> bytes:
+    """What a function writes, as bytes."""
+    parts: list[bytes] = []
+
+    class Collector:
+        def write(self, data: Any, /) -> None:
+            parts.append(bytes(data))
+
+    write(Collector())
+    return b"".join(parts)
+
+
+def total_bytes(weights: Iterable[Weight]) -> int:
+    """The bytes of some weights together."""
+    return sum(weight.nbytes for weight in weights)
