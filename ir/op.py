@@ -237,11 +237,20 @@ def _no_size(dim: Dim) -> int | None:
 
 
 @dataclass(frozen=True)
+class Typed:
+    """An operand of a sample that does not show its type, such as an optional."""
+
+    type: Type
+    content: Any
+
+
+@dataclass(frozen=True)
 class Sample:
     """A well-typed use of an op, for the generated tests.
 
     Attributes:
-        operands: numpy arrays, one an operand; None for an absent one; a list for a variadic one or a sequence.
+        operands: numpy arrays, one an operand; None for an absent one; a list for a variadic one or a sequence; `Typed`
+            where the content does not show the type.
         attrs: attributes.
         regions: makes the nested graphs, given a builder.
         note: what is special about it; part of the test's name.
@@ -256,7 +265,9 @@ class Sample:
     symbolic: bool | tuple[str, ...] = True
 
 
-def sample(*operands: Any, regions: Any = None, note: str = "", symbolic: bool | tuple[str, ...] = True, **attrs: Any) -> Sample:
+def sample(
+    *operands: Any, regions: Any = None, note: str = "", symbolic: bool | tuple[str, ...] = True, **attrs: Any
+) -> Sample:
     """A `Sample` in short."""
     return Sample(operands, attrs, regions, note, symbolic)
 

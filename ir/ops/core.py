@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from isthmus.ir.attributes import DIM, SYMBOL, WEIGHT
-from isthmus.ir.dims import Dim
+from isthmus.ir.dims import Dim, Symbol
 from isthmus.ir.dtypes import i64
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
 from isthmus.ir.types import Tensor, Type
@@ -80,6 +80,10 @@ class Bind(Op):
 
     def infer_value(self, call: Call, *operands: tuple[Dim, ...] | None) -> Sequence[tuple[Dim, ...] | None]:
         return ((call["symbol"].dim,),)
+
+    def samples(self) -> Iterable[Sample]:
+        yield sample(np.int64(3), symbol=Symbol("n", 0, hint=3))
+        yield sample(np.int32(3), symbol=Symbol("n", 0, hint=3), note="i32")
 
 
 @register

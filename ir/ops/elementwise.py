@@ -160,11 +160,11 @@ def _binary() -> None:
     _row("sub", numeric, np.subtract, "The difference; integers wrap", dims=np.subtract)
     _row("mul", numeric, np.multiply, "The product; integers wrap", swap, dims=np.multiply)
     _row("div", numeric, numerics.divide, "The quotient; of integers, rounded towards zero, and 0 when divided by 0",
-         source="numpy.true_divide; torch.div(rounding_mode='trunc') for integers", dims=numerics.divide_dims)  # fmt: skip
+         source="numpy.true_divide; torch.div(rounding_mode='trunc') for integers", dims=numerics.div_dims)  # fmt: skip
     _row("floor_div", real, np.floor_divide, "The quotient rounded down; of integers, 0 when divided by 0",
-         dims=np.floor_divide)  # fmt: skip
+         dims=numerics.floor_div_dims)  # fmt: skip
     _row("mod", real, np.remainder, "The remainder with the sign of y, as Python's %; of integers, 0 when divided by 0",
-         dims=np.remainder)  # fmt: skip
+         dims=numerics.mod_dims)  # fmt: skip
     _row("fmod", real, np.fmod, "The remainder with the sign of x, as C's fmod; of integers, 0 when divided by 0")
     _row("pow", numeric, numerics.power, "x to the power y; an integer to a negative power is rounded towards zero",
          source="numpy.power; torch.pow for integers", domain=(0.1, 3.0))  # fmt: skip
@@ -281,7 +281,7 @@ class Cast(Op):
             return numerics.wide(x).astype(target.numpy) if small or x.dtype in numerics.SMALL else x.astype(target.numpy)
 
     def infer_value(self, call: Call, *operands: tuple[Dim, ...] | None) -> Sequence[tuple[Dim, ...] | None] | None:
-        return operands if call["dtype"].is_integer else None
+        return operands if call["dtype"] in dtypes.INDEX else None
 
     def samples(self) -> Iterable[Sample]:
         x = np.array([[-1.5, 0.0, 2.5], [7.25, -0.25, 1e-3]], np.float32)

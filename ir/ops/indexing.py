@@ -37,7 +37,8 @@ class Gather(Op):
         return (Tensor(x.dtype, shape[:axis] + call.shape(1) + shape[axis + 1 :]),)
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
-        return np.take(*operands, axis=call["axis"])
+        x, indices = operands
+        return np.take(x, indices, call["axis"])
 
     def infer_value(self, call: Call, *operands: Elements) -> Sequence[Elements] | None:
         places = operands[1]
@@ -125,11 +126,11 @@ class GatherND(Op):
         return x[(*(each.reshape(each.shape + spread) for each in lead), *np.moveaxis(indices, -1, 0))]
 
     def samples(self) -> Iterable[Sample]:
-        yield sample(_x(2, 3, 4), np.array([[0, 1], [1, -1]]))
-        yield sample(_x(2, 3, 4), np.array([[0, 1, 2], [1, 2, 3]], np.int32), note="elements-i32")
-        yield sample(_x(2, 3, 4), np.array([[[0], [2]], [[1], [1]]]), batch_dims=1, note="batch")
-        yield sample(_x(2, 3, 4), np.array([[1, 2], [2, 0]]), batch_dims=1, note="batch-flat")
-        yield sample(np.arange(4), np.zeros((0, 1), np.int64), note="none-i64")
+        yield sample(_x(2, 3, 4), np.array([[0, 1], [1, -1]]), symbolic=("x",))
+        yield sample(_x(2, 3, 4), np.array([[0, 1, 2], [1, 2, 3]], np.int32), note="elements-i32", symbolic=("x",))
+        yield sample(_x(2, 3, 4), np.array([[[0], [2]], [[1], [1]]]), batch_dims=1, note="batch", symbolic=("x",))
+        yield sample(_x(2, 3, 4), np.array([[1, 2], [2, 0]]), batch_dims=1, note="batch-flat", symbolic=("x",))
+        yield sample(np.arange(4), np.zeros((0, 1), np.int64), note="none-i64", symbolic=("x",))
 
 
 def _depth(call: Call, indices: tuple[Dim, ...], most: int) -> int:
@@ -187,7 +188,8 @@ class ScatterElements(Op):
         x = _x(3, 4)
         places = np.array([[0, -1], [3, 1]])
         yield sample(x, places, _x(2, 2), axis=1)
-        yield sample(x, np.array([[0, 2, 1, 0], [2, 2, 0, 0]], np.int32), _x(2, 4), axis=0, reduction="add", note="add-duplicates")
+        duplicates = np.array([[0, 2, 1, 0], [2, 2, 0, 0]], np.int32)
+        yield sample(x, duplicates, _x(2, 4), axis=0, reduction="add", note="add-duplicates")
         for reduction in ("mul", "min", "max"):
             yield sample(x, np.array([[1, 1], [0, 0]]), _x(2, 2), axis=-1, reduction=reduction, note=reduction)
         yield sample(np.arange(4), np.array([0, 0]), np.array([7, 8]), axis=0, note="last-i64")
@@ -224,12 +226,14 @@ class ScatterND(Op):
 
     def samples(self) -> Iterable[Sample]:
         x = _x(3, 4)
-        yield sample(x, np.array([[0], [-1]]), _x(2, 4))
-        yield sample(x, np.array([[0, 1], [2, 3], [0, 1]], np.int32), _x(3), reduction="add", note="add-duplicates")
+        yield sample(x, np.array([[0], [-1]]), _x(2, 4), symbolic=("x", "updates"))
+        duplicates = np.array([[0, 1], [2, 3], [0, 1]], np.int32)
+        yield sample(x, duplicates, _x(3), reduction="add", note="add-duplicates", symbolic=("x", "updates"))
         for reduction in ("mul", "min", "max"):
-            yield sample(x, np.array([[1], [1]]), _x(2, 4), reduction=reduction, note=reduction)
-        yield sample(np.arange(4), np.array([[0], [0]]), np.array([7, 8]), note="last-i64")
-        yield sample(x, np.zeros((0, 1), np.int64), x[:0], note="empty")
+            twice = np.array([[1], [1]])
+            yield sample(x, twice, _x(2, 4), reduction=reduction, note=reduction, symbolic=("x", "updates"))
+        yield sample(np.arange(4), np.array([[0], [0]]), np.array([7, 8]), note="last-i64", symbolic=("x", "updates"))
+        yield sample(x, np.zeros((0, 1), np.int64), x[:0], note="empty", symbolic=("x", "updates"))
 
 
 @register

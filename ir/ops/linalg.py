@@ -242,10 +242,12 @@ def _contract(
             value = b.expand(value, shape=full)  # a summed axis of size 1 stands for as many as the other operand has
         if len(first) == len(second) == 1:
             return value
-        return b.reshape(value, shape=(*lead, product(full[len(lead) :][: len(first)]), product(full[len(lead) + len(first) :])))
+        middle = len(lead) + len(first)
+        found: Value = b.reshape(value, shape=(*lead, product(full[len(lead) : middle]), product(full[middle:])))
+        return found
 
     found = b.matmul(matrix(x_term, x, rows, summed), matrix(y_term, y, summed, columns))
     if len(rows) != 1 or len(columns) != 1:
-        lead = found.tensor.shape[: len(batch)]  # type: ignore[index]
+        lead = found.tensor.shape[: len(batch)]
         found = b.reshape(found, shape=(*lead, *(sizes[letter] for letter in [*rows, *columns])))
     return result, found

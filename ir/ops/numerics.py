@@ -10,6 +10,7 @@ import numpy as np
 from isthmus.ir import dims, dtypes
 from isthmus.ir.dims import Dim
 from isthmus.ir.op import Call
+from isthmus.ir.types import Tensor
 from isthmus.ir.weights import Array
 
 _WIDE: Final = {d.numpy: np.dtype(np.float32) for d in dtypes.FLOAT if d.bits < 32} | {
@@ -125,7 +126,7 @@ Elements = tuple[Dim, ...] | None
 def follow(
     call: Call, function: Callable[..., Any], operands: Sequence[Elements], indices: Sequence[int] | None = None
 ) -> Sequence[Elements] | None:
-    """`infer_value` by an array function that also works on arrays of dims.
+    """`infer_value` by an array function that also works on arrays of dims; only of i64 and i32, where nothing wraps.
 
     Args:
         call: where the operands' shapes are.
@@ -136,11 +137,13 @@ def follow(
     arrays = []
     for index, elements in zip(range(len(operands)) if indices is None else indices, operands, strict=True):
         type = call.types[index]
-        if elements is None or type is None or any(dim.__class__ is not int for dim in call.shape(index)):
+        if elements is None or not isinstance(type, Tensor) or type.shape is None or type.dtype not in dtypes.INDEX:
+            return None
+        if any(dim.__class__ is not int for dim in type.shape):
             return None
         array = np.empty(len(elements), object)
         array[:] = elements
-        arrays.append(array.reshape(call.shape(index)))  # type: ignore[arg-type]
+        arrays.append(array.reshape(type.shape))  # type: ignore[arg-type]
     try:
         result = np.asarray(function(*arrays), object)
     except (ZeroDivisionError, IndexError):
@@ -148,13 +151,22 @@ def follow(
     return None if result.size > MAX_FOLLOWED else (tuple(result.reshape(-1).tolist()),)
 
 
-def _exact(x: Dim, y: Dim) -> Dim:
-    quotient = dims.exact_quotient(x, y)
-    if quotient is None:
-        raise ZeroDivisionError  # not a polynomial: rounding depends on signs that nobody knows
-    return quotient
+def _divisor(dim: Dim) -> Dim:
+    lo, hi = dims.bounds(dim)
+    if lo <= 0 <= hi:
+        raise ZeroDivisionError
+    return dim
 
 
-divide_dims: Final = np.frompyfunc(_exact, 2, 1)
+def _div(x: Dim, y: Dim) -> Dim:
+    quotient = dims.exact_quotient(x, _divisor(y))
+    if quotient is None and (dims.bounds(x)[0] < 0 or dims.bounds(y)[0] < 0):
+        raise ZeroDivisionError  # which way to round depends on signs that nobody knows
+    return x // y if quotient is None else quotient
+
+
+div_dims: Final = np.frompyfunc(_div, 2, 1)
+floor_div_dims: Final = np.frompyfunc(lambda x, y: x // _divisor(y), 2, 1)
+mod_dims: Final = np.frompyfunc(lambda x, y: x % _divisor(y), 2, 1)
 minimum_dims: Final = np.frompyfunc(dims.minimum, 2, 1)
 maximum_dims: Final = np.frompyfunc(dims.maximum, 2, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -71,7 +72,7 @@ class Reduction(Op):
         x = draws.standard_normal((2, 3, 4)).astype(np.float32)
         allowed = self.operands[0].dtypes or frozenset()
         names = {d.name for d in allowed}
-        kinds = {"f32": x, "f16": x.astype(np.float16), "bf16": x.astype(ml_dtypes.bfloat16), "bool": x > 0,
+        kinds: dict[str, Any] = {"f32": x, "f16": x.astype(np.float16), "bf16": x.astype(ml_dtypes.bfloat16), "bool": x > 0,
                  "i64": draws.integers(-4, 5, (2, 3, 4)), "u8": draws.integers(0, 9, (2, 3, 4)).astype(np.uint8)}  # fmt: skip
         arrays = {name: array for name, array in kinds.items() if name in names}
         for name, array in arrays.items():
@@ -92,6 +93,11 @@ def _extreme(function: Function, start: Callable[[Any], Any]) -> Function:
     return lambda x, axis, keepdims: function(x, axis=axis, keepdims=keepdims, initial=start(x.dtype))
 
 
+def mean(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    """`numpy.mean`, but without a warning where there is nothing."""
+    return np.sum(x, axis, keepdims=keepdims) / x.dtype.type(math.prod(x.shape[place] for place in axis))
+
+
 def _logsumexp(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     top = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0).astype(x.dtype)
@@ -108,7 +114,7 @@ for _row in (
               "The greatest element (nan when there is one; of none, the least value of the type)", "numpy.max"),
     Reduction("reduce_min", "x: ordered T", _extreme(np.min, highest),
               "The least element (nan when there is one; of none, the greatest value of the type)", "numpy.min"),
-    Reduction("reduce_mean", "x: inexact T", np.mean, "The mean (of none, nan)", "numpy.mean"),
+    Reduction("reduce_mean", "x: inexact T", mean, "The mean (of none, nan)", "numpy.mean"),
     Reduction("reduce_any", "x: bool T", np.any, "Whether any element holds", "numpy.any"),
     Reduction("reduce_all", "x: bool T", np.all, "Whether all elements hold", "numpy.all"),
 ):  # fmt: skip
@@ -149,8 +155,8 @@ class ReduceVar(Op):
         axes, keepdims = tuple(call["axes"]), call["keepdims"]
 
         def variance(x: Any) -> Any:
-            squares = (x - np.mean(x, axes, keepdims=True)) ** 2
-            count = np.prod([x.shape[axis] for axis in axes])
+            squares = (x - mean(x, axes, True)) ** 2
+            count = math.prod(x.shape[axis] for axis in axes)
             return np.sum(squares, axes, keepdims=keepdims) / x.dtype.type(max(0.0, count - call["correction"]))
 
         return compute(variance, operands[0])

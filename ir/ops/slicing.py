@@ -184,8 +184,10 @@ class SliceUpdate(Op):
 
 def _updated(b: Builder, x: Value, update: Value, parts: list[tuple[int, Dim, Dim, int]]) -> Value:
     """Axis by axis: the part along the first axis is cut out, updated along the others, and put back."""
+    result: Value
     if not parts:
-        return b.identity(update)
+        result = b.identity(update)
+        return result
     (axis, start, end, step), rest = parts[0], parts[1:]
     shape: tuple[Dim, ...] = x.tensor.shape  # type: ignore[assignment]
     size = shape[axis]
@@ -193,16 +195,17 @@ def _updated(b: Builder, x: Value, update: Value, parts: list[tuple[int, Dim, Di
         update = _updated(b, b.slice(x, axes=[axis], starts=[start], ends=[end], steps=[step]), update, rest)
     if step != 1:
         places = b.arange(start=start, stop=end, step=step)
-        places = b.unsqueeze(places, axes=[other for other in range(len(shape)) if other != axis])
+        places = b.unsqueeze(places, axes=[other for other in range(len(shape)) if other != axis % len(shape)])
         places = b.expand(places, shape=update.tensor.shape)
-        return b.scatter_elements(x, places, update, axis=axis)
-    pieces = []
+        result = b.scatter_elements(x, places, update, axis=axis)
+        return result
+    pieces = [update]
     if start.__class__ is not int or start != 0:
-        pieces.append(b.slice(x, axes=[axis], starts=[0], ends=[start], steps=[1]))
-    pieces.append(update)
+        pieces.insert(0, b.slice(x, axes=[axis], starts=[0], ends=[start], steps=[1]))
     if end != size:
         pieces.append(b.slice(x, axes=[axis], starts=[end], ends=[size], steps=[1]))
-    return b.concat(pieces, axis=axis) if len(pieces) > 1 else b.identity(update)
+    result = b.concat(pieces, axis=axis) if len(pieces) > 1 else b.identity(update)
+    return result
 
 
 @register
