@@ -1,0 +1,25 @@
+"""Scaled dot-product attention, kept whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from isthmus.frontends.torch.aten.shape import repeat_interleave
+from isthmus.frontends.torch.lowering import Lowering, lowers
+from isthmus.ir.dtypes import bool_
+from isthmus.ir.graph import Value
+
+
+@lowers("aten.scaled_dot_product_attention")
+def attention(
+    w: Lowering, query: Value, key: Value, value: Value, attn_mask: Value | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    if dropout_p:
+        w.unsupported("attention with dropout is only for training", "call model.eval() first")
+    if enable_gqa:  # several query heads share a head of keys and values
+        heads = w.dims(query)[-3]
+        key, value = (repeat_interleave(w, each, heads // w.dims(each)[-3], -3) for each in (key, value))
+    if attn_mask is not None and attn_mask.tensor.dtype is not bool_:
+        attn_mask = w.cast(attn_mask, query.tensor.dtype)
+    return w.b.attention(query, key, value, attn_mask, scale=scale, causal=is_causal)

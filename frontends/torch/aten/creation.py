@@ -1,0 +1,208 @@
+"""Tensors made from sizes and numbers, and random ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from isthmus.frontends.torch.aten.common import Number, default_float, full
+from isthmus.frontends.torch.lowering import Lowering, Scalar, lowers
+from isthmus.ir.dims import Dim, Expr
+from isthmus.ir.dtypes import DType, i64
+from isthmus.ir.graph import Value
+
+_FILLED: Final = {"zeros": 0, "ones": 1, "empty": 0, "full": None}
+"""Families of tensors of one number; what an empty one holds is open, so it is zero."""
+
+
+def _filled(name: str, number: int | None) -> None:
+    """The family `name`: from sizes, like a tensor, and new ones of a tensor's element type."""
+    plain, extra = f"aten.{name}" + (".memory_format" if name == "empty" else ""), []
+    if name == "empty":
+        extra = ["aten.empty_strided"]
+
+    if number is None:
+
+        def from_sizes(w: Lowering, size: Sequence[Dim], fill_value: Scalar, dtype: DType | None = None) -> Any:
+            return full(w, size, fill_value, dtype or w.result_type(fill_value))
+
+        def like(w: Lowering, x: Value, fill_value: Scalar, dtype: DType | None = None) -> Any:
+            return full(w, w.dims(x), fill_value, dtype or x.tensor.dtype)
+
+        def new(w: Lowering, x: Value, size: Sequence[Dim], fill_value: Scalar, dtype: DType | None = None) -> Any:
+            return full(w, size, fill_value, dtype or x.tensor.dtype)
+
+        functions = from_sizes, like, new
+    else:
+        value = number
+
+        def sized(w: Lowering, size: Sequence[Dim], stride: Sequence[Dim] = (), dtype: DType | None = None) -> Any:
+            return full(w, size, value, dtype or default_float())
+
+        def similar(w: Lowering, x: Value, dtype: DType | None = None) -> Any:
+            return full(w, w.dims(x), value, dtype or x.tensor.dtype)
+
+        def fresh(
+            w: Lowering, x: Value, size: Sequence[Dim], stride: Sequence[Dim] = (), dtype: DType | None = None
+        ) -> Any:
+            return full(w, size, value, dtype or x.tensor.dtype)
+
+        functions = sized, similar, fresh
+
+    lowers(plain, *extra)(functions[0])
+    lowers(f"aten.{name}_like")(functions[1])
+    lowers(f"aten.new_{name}", *(["aten.new_empty_strided"] if extra else []))(functions[2])
+
+
+for _name, _number in _FILLED.items():
+    _filled(_name, _number)
+
+
+@lowers("aten.scalar_tensor")
+def scalar_tensor(w: Lowering, s: Scalar, dtype: DType | None = None) -> Any:
+    return w.tensor(s, dtype or default_float())
+
+
+# ---- sequences of numbers
+
+
+@lowers("aten.arange", "aten.arange.start", "aten.arange.start_step")
+def arange(w: Lowering, end: Scalar, start: Scalar = 0, step: Scalar = 1, dtype: DType | None = None) -> Any:
+    """Integers by default, unless a bound or the step is a float."""
+    floats = [x for x in (start, end, step) if isinstance(x, float)]
+    dtype = dtype or (default_float() if floats else i64)
+    if not any(not x.is_integer() for x in floats):
+        first, stop, stride = (x if isinstance(x, Expr) else int(x) for x in (start, end, step))  # type: ignore[arg-type]
+        return w.b.arange(start=first, stop=stop, step=stride, dtype=dtype)
+    if any(isinstance(x, Expr) for x in (start, end, step)):
+        w.unsupported("a range over sizes must have integer bounds and an integer step", "multiply an integer range instead")
+    low, high, by = float(start), float(end), float(step)  # type: ignore[arg-type]
+    count = max(0, math.ceil((high - low) / by))
+    return w.b.constant((low + np.arange(count) * by).astype(dtype.numpy))
+
+
+@lowers("aten.linspace", "aten.linspace.Tensor_Tensor", "aten.linspace.Tensor_Scalar", "aten.linspace.Scalar_Tensor")
+def linspace(w: Lowering, start: Number, end: Number, steps: Dim, dtype: DType | None = None) -> Any:
+    """The first half is counted from the start and the second from the end, as torch does, so that both are met."""
+    dtype = dtype or default_float()
+    work = dtype if dtype.is_float else default_float()
+    if isinstance(steps, int) and isinstance(start, (int, float)) and isinstance(end, (int, float)):
+        return w.b.constant(_linspace(work.numpy.type(start), work.numpy.type(end), steps).astype(dtype.numpy))
+    first, last = w.tensor(start, work), w.tensor(end, work)
+    if steps == 1:
+        return w.cast(w.b.unsqueeze(first, axes=[0]), dtype)
+    number = w.b.arange(start=0, stop=steps, dtype=i64)
+    step = w.b.div(w.b.sub(last, first), w.tensor(steps - 1, work))
+    forwards = w.b.add(first, w.b.mul(step, w.cast(number, work)))
+    left = w.b.sub(w.tensor(steps - 1, i64), number)
+    backwards = w.b.sub(last, w.b.mul(step, w.cast(left, work)))
+    return w.cast(w.b.where(w.b.lt(number, w.tensor(steps // 2, i64)), forwards, backwards), dtype)
+
+
+def _linspace(start: Any, end: Any, steps: int) -> Any:
+    number = np.arange(steps)
+    if steps < 2:
+        return np.full(steps, start)
+    step = (end - start) / start.dtype.type(steps - 1)
+    forwards = start + step * number.astype(start.dtype)
+    backwards = end - step * (steps - 1 - number).astype(start.dtype)
+    return np.where(number < steps // 2, forwards, backwards)
+
+
+@lowers("aten.logspace")
+def logspace(w: Lowering, start: float, end: float, steps: int, base: float = 10.0, dtype: DType | None = None) -> Any:
+    dtype = dtype or default_float()
+    exponents = _linspace(np.float64(start), np.float64(end), steps)
+    return w.b.constant((float(base) ** exponents).astype(dtype.numpy))
+
+
+@lowers("aten.eye", "aten.eye.m")
+def eye(w: Lowering, n: Dim, m: Dim | None = None, dtype: DType | None = None) -> Any:
+    rows = w.b.unsqueeze(w.b.arange(start=0, stop=n, dtype=i64), axes=[1])
+    return w.cast(w.b.eq(rows, w.b.arange(start=0, stop=n if m is None else m, dtype=i64)), dtype or default_float())
+
+
+def _triangle(name: str, upper: bool) -> None:
+    def lowering(w: Lowering, x: Value, diagonal: Dim = 0) -> Any:
+        return w.b.trilu(x, upper=upper, diagonal=diagonal)
+
+    def places(w: Lowering, row: int, col: int, offset: int = 0, dtype: DType = i64) -> Any:
+        distance = np.arange(col) - np.arange(row)[:, None]
+        found = np.nonzero(distance >= offset if upper else distance <= offset)
+        return w.b.constant(np.stack(found).astype(dtype.numpy))
+
+    lowers(f"aten.{name}")(lowering)
+    lowers(f"aten.{name}_indices")(places)
+
+
+_triangle("triu", True)
+_triangle("tril", False)
+
+_WINDOWS: Final = {"hann_window": (0.5, 0.5), "hamming_window": (0.54, 0.46)}
+
+
+def _window(name: str, alpha: float, beta: float) -> None:
+    def lowering(w: Lowering, window_length: int, periodic: bool = True, dtype: DType | None = None) -> Any:
+        dtype = dtype or default_float()
+        length = window_length if periodic else window_length - 1
+        phase = 2 * math.pi * np.arange(window_length) / max(length, 1)
+        whole = np.ones(1) if window_length == 1 else alpha - beta * np.cos(phase)
+        return w.b.constant(whole.astype(dtype.numpy))
+
+    lowers(f"aten.{name}", f"aten.{name}.periodic")(lowering)
+
+
+for _name, (_alpha, _beta) in _WINDOWS.items():
+    _window(_name, _alpha, _beta)
+
+
+# ---- random
+
+
+def _random(name: str, build: Any) -> None:
+    def from_sizes(w: Lowering, size: Sequence[Dim], dtype: DType | None = None) -> Any:
+        return build(w, size, dtype or default_float())
+
+    def like(w: Lowering, x: Value, dtype: DType | None = None) -> Any:
+        return build(w, w.dims(x), dtype or x.tensor.dtype)
+
+    lowers(f"aten.{name}", f"aten.{name}.generator")(from_sizes)
+    lowers(f"aten.{name}_like", f"aten.{name}_like.generator")(like)
+
+
+_random("rand", lambda w, shape, dtype: w.b.random_uniform(shape=shape, dtype=dtype))
+_random("randn", lambda w, shape, dtype: w.b.random_normal(shape=shape, dtype=dtype, mean=0.0, std=1.0))
+
+
+@lowers("aten.uniform")
+def uniform(w: Lowering, x: Value, from_: float, to: float = 1.0) -> Any:
+    return w.b.random_uniform(shape=w.dims(x), dtype=x.tensor.dtype, low=from_, high=to)
+
+
+@lowers("aten.normal_functional")
+def normal_functional(w: Lowering, x: Value, mean: float = 0.0, std: float = 1.0) -> Any:
+    return w.b.random_normal(shape=w.dims(x), dtype=x.tensor.dtype, mean=mean, std=std)
+
+
+@lowers("aten.randint", "aten.randint.generator", "aten.randint.low", "aten.randint.low_generator")
+def randint(w: Lowering, high: Dim, size: Sequence[Dim], low: Dim = 0, dtype: DType = i64) -> Any:
+    drawn = w.b.random_uniform(shape=size, dtype=default_float())
+    spread = w.b.mul(drawn, w.tensor(high - low, default_float()))
+    return w.b.add(w.cast(w.b.floor(spread), dtype), w.tensor(low, dtype))
+
+
+@lowers("aten.bernoulli", "aten.bernoulli.p", "aten.bernoulli.Tensor")
+def bernoulli(w: Lowering, x: Value, p: Number | None = None) -> Any:
+    """Each element is 1 with the probability that `p` says, or that it is itself."""
+    chance = x if p is None else full(w, w.dims(x), p, default_float()) if not isinstance(p, Value) else p
+    return w.cast(w.b.bernoulli(chance), x.tensor.dtype)
+
+
+@lowers("aten.normal.Tensor_float", "aten.normal.float_Tensor", "aten.normal.Tensor_Tensor")
+def normal(w: Lowering, mean: Number, std: Number = 1.0) -> Any:
+    x, spread = w.promote(mean, std)
+    drawn = w.b.random_normal(shape=w.dims(w.b.add(x, spread)), dtype=x.tensor.dtype, mean=0.0, std=1.0)
+    return w.b.add(x, w.b.mul(drawn, spread))

@@ -1,0 +1,160 @@
+"""Products of matrices and vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from isthmus.frontends.torch.aten.common import permute, reshape
+from isthmus.frontends.torch.aten.reduction import vector_norm
+from isthmus.frontends.torch.lowering import Lowering, Scalar, lowers
+from isthmus.ir.dims import product
+from isthmus.ir.dtypes import DType
+from isthmus.ir.graph import Value
+
+
+@lowers("aten.linear")
+def linear(w: Lowering, x: Value, weight: Value, bias: Value | None = None) -> Any:
+    if w.rank(weight) == 1:
+        found = w.b.matmul(x, weight)
+        return found if bias is None else w.b.add(found, bias)
+    if bias is not None and w.rank(bias) != 1:
+        return w.b.add(w.b.linear(x, weight), bias)
+    return w.b.linear(x, weight, bias)
+
+
+@lowers("aten.matmul", "aten.mm", "aten.bmm", "aten.mv", "aten.dot", "aten.vdot", "aten.linalg_matmul")
+def matmul(w: Lowering, x: Value, other: Value) -> Any:
+    return w.b.matmul(x, other)
+
+
+def _added(w: Lowering, x: Value, found: Value, beta: Scalar, alpha: Scalar) -> Any:
+    """``beta * x + alpha * found``; with a beta of 0, `x` is not read, so that its nans do not spread."""
+    dtype = found.tensor.dtype
+    if alpha != 1:
+        found = w.b.mul(found, w.tensor(alpha, dtype))
+    if beta == 0:
+        return found
+    return w.b.add(found, x if beta == 1 else w.b.mul(x, w.tensor(beta, dtype)))
+
+
+@lowers("aten.addmm", "aten.baddbmm", "aten.addmv")
+def addmm(w: Lowering, x: Value, left: Value, right: Value, beta: Scalar = 1, alpha: Scalar = 1) -> Any:
+    return _added(w, x, w.b.matmul(left, right), beta, alpha)
+
+
+@lowers("aten.addbmm")
+def addbmm(w: Lowering, x: Value, batch1: Value, batch2: Value, beta: Scalar = 1, alpha: Scalar = 1) -> Any:
+    return _added(w, x, w.b.reduce_sum(w.b.matmul(batch1, batch2), axes=[0]), beta, alpha)
+
+
+@lowers("aten.addr")
+def addr(w: Lowering, x: Value, vec1: Value, vec2: Value, beta: Scalar = 1, alpha: Scalar = 1) -> Any:
+    return _added(w, x, outer(w, vec1, vec2), beta, alpha)
+
+
+@lowers("aten.outer", "aten.ger")
+def outer(w: Lowering, x: Value, vec2: Value) -> Any:
+    x, y = w.promote(x, vec2)
+    return w.b.mul(w.b.unsqueeze(x, axes=[1]), w.b.unsqueeze(y, axes=[0]))
+
+
+@lowers("aten.inner")
+def inner(w: Lowering, x: Value, other: Value) -> Any:
+    if not w.rank(x) or not w.rank(other):
+        return w.b.mul(x, other)
+    last = [w.rank(x) - 1], [w.rank(other) - 1]
+    return tensordot(w, x, other, *last)
+
+
+@lowers("aten.tensordot")
+def tensordot(w: Lowering, x: Value, other: Value, dims_self: Sequence[int], dims_other: Sequence[int]) -> Any:
+    """Contracts axes pairwise: both sides become matrices."""
+    left, right = w.axes(x, dims_self) if dims_self else [], w.axes(other, dims_other) if dims_other else []
+    kept_left = [axis for axis in range(w.rank(x)) if axis not in left]
+    kept_right = [axis for axis in range(w.rank(other)) if axis not in right]
+    x_dims, y_dims = w.dims(x), w.dims(other)
+    rows, columns = [x_dims[axis] for axis in kept_left], [y_dims[axis] for axis in kept_right]
+    inner = product([x_dims[axis] for axis in left])
+    x = reshape(w, permute(w, x, kept_left + left), [product(rows), inner])
+    other = reshape(w, permute(w, other, right + kept_right), [inner, product(columns)])
+    return reshape(w, w.b.matmul(x, other), [*rows, *columns])
+
+
+@lowers("aten.einsum")
+def einsum(w: Lowering, equation: str, tensors: list[Value], path: Sequence[int] | None = None) -> Any:
+    return w.b.einsum(tensors, equation=equation)
+
+
+@lowers("aten.chain_matmul", "aten.linalg_multi_dot")
+def multi_dot(w: Lowering, tensors: list[Value]) -> Any:
+    found, *rest = tensors
+    for each in rest:
+        found = w.b.matmul(found, each)
+    return found
+
+
+@lowers("aten.bilinear")
+def bilinear(w: Lowering, x: Value, input2: Value, weight: Value, bias: Value | None = None) -> Any:
+    found = w.b.einsum([x, weight, input2], equation="...i,oij,...j->...o")
+    return found if bias is None else w.b.add(found, bias)
+
+
+@lowers("aten.linalg_cross", "aten.cross")
+def cross(w: Lowering, x: Value, other: Value, dim: int | None = -1) -> Any:
+    x, y = w.promote(x, other)
+    if dim is None:
+        dim = next((axis for axis, size in enumerate(w.dims(x)) if size == 3), None)
+    if dim is None:
+        w.unsupported("no dim has the size 3")
+    axis = w.axis(x, dim)
+
+    def turned(value: Value, shift: int) -> Value:
+        rolled: Value = w.b.roll(value, shifts=[shift], axes=[axis])
+        return rolled
+
+    return w.b.sub(w.b.mul(turned(x, -1), turned(y, 1)), w.b.mul(turned(x, 1), turned(y, -1)))
+
+
+@lowers("aten.kron")
+def kron(w: Lowering, x: Value, other: Value) -> Any:
+    x, y = w.promote(x, other)
+    rank = max(w.rank(x), w.rank(y))
+    x_dims, y_dims = ((1,) * (rank - w.rank(each)) + w.dims(each) for each in (x, y))
+    x = reshape(w, x, [dim for pair in zip(x_dims, [1] * rank, strict=True) for dim in pair])
+    y = reshape(w, y, [dim for pair in zip([1] * rank, y_dims, strict=True) for dim in pair])
+    return reshape(w, w.b.mul(x, y), [a * b for a, b in zip(x_dims, y_dims, strict=True)])
+
+
+@lowers("aten.mm.dtype", "aten.bmm.dtype")
+def mm_dtype(w: Lowering, x: Value, other: Value, out_dtype: DType) -> Any:
+    return w.b.matmul(w.cast(x, out_dtype), w.cast(other, out_dtype))
+
+
+# ---- distances
+
+
+@lowers("aten.cosine_similarity")
+def cosine_similarity(w: Lowering, x1: Value, x2: Value, dim: int = 1, eps: float = 1e-8) -> Any:
+    """Each vector is divided by its norm, or by `eps` where that is greater."""
+    x, y = w.promote(x1, x2, floating=True)
+    # The norms are of the vectors before they are broadcast against each other, which comes to the same.
+    rank = max(w.rank(x), w.rank(y))
+    axis = w.axis_in(rank, dim)
+    unit = []
+    for each in (x, y):
+        each = reshape(w, each, (1,) * (rank - w.rank(each)) + w.dims(each))
+        unit.append(w.b.div(each, w.b.maximum(vector_norm(w, each, 2, axis, True), eps)))
+    return w.b.reduce_sum(w.b.mul(*unit), axes=[axis])
+
+
+@lowers("aten.pairwise_distance")
+def pairwise_distance(w: Lowering, x1: Value, x2: Value, p: float = 2, eps: float = 1e-6, keepdim: bool = False) -> Any:
+    x, y = w.promote(x1, x2)
+    return vector_norm(w, w.b.add(w.b.sub(x, y), eps), p, -1, keepdim)
+
+
+@lowers("aten.cdist")
+def cdist(w: Lowering, x1: Value, x2: Value, p: float = 2, compute_mode: int | None = None) -> Any:
+    left, right = w.b.unsqueeze(x1, axes=[w.rank(x1) - 1]), w.b.unsqueeze(x2, axes=[w.rank(x2) - 2])
+    return vector_norm(w, w.b.sub(left, right), p, -1)

@@ -1,0 +1,75 @@
+"""Resizing of spatial axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+from isthmus.frontends.torch.lowering import Lowering, lowers
+from isthmus.ir.dims import Dim
+from isthmus.ir.graph import Value
+
+
+def scaled(w: Lowering, size: Dim, factor: float) -> Dim:
+    """``floor(size * factor)``, as torch finds the size of a result."""
+    if isinstance(size, int):
+        return int(float(size) * factor)
+    exact = Fraction(factor)
+    if exact.denominator > 1 << 20:
+        w.unsupported(f"a size times {factor} is not a quotient of whole numbers", "give the size of the result instead")
+    return (size * exact.numerator) // exact.denominator
+
+
+def _resize(
+    w: Lowering, x: Value, output_size: Sequence[Dim] | None, factors: Sequence[float | None] | None, attrs: dict[str, Any]
+) -> Any:
+    space = w.dims(x)[2:]
+    if output_size is None:
+        if factors is None or None in factors:
+            w.unsupported("neither the size of the result nor a scale is given")
+        output_size = [scaled(w, size, float(factor)) for size, factor in zip(space, factors, strict=True)]  # type: ignore[arg-type]
+    scales = None if factors is None or None in factors else [float(factor) for factor in factors]  # type: ignore[arg-type]
+    if attrs.get("antialias"):
+        shrinks = all(isinstance(a, int) and isinstance(b, int) and b <= a for a, b in zip(space, output_size, strict=True))
+        if not shrinks:
+            w.unsupported("antialiasing is carried over only where every axis shrinks", "leave antialias out when enlarging")
+    return w.b.resize(x, sizes=output_size, scales=scales, **attrs)
+
+
+def _upsample(name: str, count: int, **fixed: Any) -> None:
+    """The overloads of one kind: with a list of scale factors, and with a scale for each axis."""
+    aligned = fixed.pop("aligned", False)
+
+    def attributes(align_corners: bool) -> dict[str, Any]:
+        return fixed | ({"coordinates": "align_corners"} if aligned and align_corners else {})
+
+    def with_list(
+        w: Lowering, x: Value, output_size: Sequence[Dim] | None, align_corners: bool = False,
+        scale_factors: Sequence[float] | None = None,
+    ) -> Any:  # fmt: skip
+        return _resize(w, x, output_size, scale_factors, attributes(align_corners))
+
+    def with_scales(
+        w: Lowering, x: Value, output_size: Sequence[Dim], align_corners: bool = False, scales: float | None = None,
+        scales_d: float | None = None, scales_h: float | None = None, scales_w: float | None = None,
+    ) -> Any:  # fmt: skip
+        factors = [scales] if count == 1 else [scales_d, scales_h, scales_w][3 - count :]
+        return _resize(w, x, output_size, factors, attributes(align_corners))
+
+    lowers(f"aten.{name}.vec")(with_list)
+    lowers(f"aten.{name}")(with_scales)
+
+
+_NEAREST: Final = {"mode": "nearest", "coordinates": "asymmetric", "nearest": "floor"}
+_EXACT: Final = {"mode": "nearest", "coordinates": "half_pixel", "nearest": "round_prefer_ceil"}
+for _count in (1, 2, 3):
+    _upsample(f"upsample_nearest{_count}d", _count, **_NEAREST)
+    _upsample(f"_upsample_nearest_exact{_count}d", _count, **_EXACT)
+for _name, _count in (("upsample_linear1d", 1), ("upsample_bilinear2d", 2), ("upsample_trilinear3d", 3)):
+    _upsample(_name, _count, aligned=True, mode="linear", coordinates="half_pixel")
+_upsample("upsample_bicubic2d", 2, aligned=True, mode="cubic", coordinates="half_pixel", cubic_coefficient=-0.75)
+_upsample("_upsample_bilinear2d_aa", 2, aligned=True, mode="linear", coordinates="half_pixel", antialias=True)
+_upsample(
+    "_upsample_bicubic2d_aa", 2, aligned=True, mode="cubic", coordinates="half_pixel", cubic_coefficient=-0.5, antialias=True
+)
