@@ -61,7 +61,7 @@ class Attention(Op):
             for mask in masks:
                 scores = np.where(mask, scores, -np.inf) if mask.dtype == np.bool_ else scores + mask
             if call["causal"]:
-                scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+                scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
             blind = (scores == -np.inf).all(-1, keepdims=True)
             weights = np.where(blind, 0, softmax(scores, -1)).astype(q.dtype, copy=False)
             return np.matmul(weights, v)

@@ -114,7 +114,8 @@ class Loop(Op):
             expected = f"i64[], {carried} carried values and {len(types) - carried} slices"
             raise call.error("the body has wrong arguments", expected=expected, found=_signature(body))
         if len(outputs) < 1 + carried or outputs[0] != _CONDITION:
-            raise call.error("the body has wrong outputs", expected=f"bool[], {carried} carried values, ...", found=_outputs(body))
+            expected = f"bool[], {carried} carried values, scan outputs"
+            raise call.error("the body has wrong outputs", expected=expected, found=_outputs(body))
         length, slices = self._slices(call, types[carried:])
 
         inner = own_symbols(body, [*types[:carried], *slices])
@@ -133,10 +134,8 @@ class Loop(Op):
             for type in outputs[1 + carried :]:
                 if not isinstance(type, Tensor) or type.shape is None:
                     raise call.error("a scan output must be a tensor of known rank", found=str(type))
-                shape = [
-                    call.fresh() if any(symbol in inner and symbol not in kept for symbol in symbols(dim)) else substitute(dim, kept)
-                    for dim in type.shape
-                ]
+                varies = [any(symbol in inner and symbol not in kept for symbol in symbols(dim)) for dim in type.shape]
+                shape = [call.fresh() if new else substitute(dim, kept) for dim, new in zip(type.shape, varies, strict=True)]
                 results.append(Tensor(type.dtype, (turns, *shape)))
         return results
 
@@ -232,11 +231,10 @@ class Loop(Op):
 
             return [b.subgraph([_COUNT, Tensor(f32, (b.graph.symbols.fresh("length"),))], body)]
 
-        yield sample(np.int64(3), None, [x], regions=powers, carried=1, note="for", symbolic=False)
-        yield sample(np.int64(0), None, [x], regions=powers, carried=1, note="no-turn", symbolic=False)
-        yield sample(None, None, [np.zeros(3, np.float32), rows], regions=running_sum, carried=1, note="scan", symbolic=False)
-        yield sample(np.int64(2), np.True_, [np.zeros(3, np.float32), rows], regions=running_sum, carried=1, note="both",
-                     symbolic=False)  # fmt: skip
+        yield sample(np.int64(3), None, [x], regions=powers, carried=1, note="for")
+        yield sample(np.int64(0), None, [x], regions=powers, carried=1, note="no-turn")
+        yield sample(None, None, [np.zeros(3, np.float32), rows], regions=running_sum, carried=1, note="scan")
+        yield sample(np.int64(2), np.True_, [np.zeros(3, np.float32), rows], regions=running_sum, carried=1, note="both")
         yield sample(None, np.True_, [np.float32(0)], regions=until_large, carried=1, note="while")
         yield sample(np.int64(9), np.False_, [np.float32(0)], regions=until_large, carried=1, note="not-begun")
         yield sample(np.int64(3), None, [x[0]], regions=growing, carried=1, note="growing")
@@ -291,8 +289,8 @@ class Composite(Op):
             n = b.graph.symbols.fresh("rows")
             return [b.subgraph([Tensor(f32, (n, 3))], lambda b, x: (b.reshape(x, shape=[n * 3]), b.neg(x)))]
 
-        yield sample([x, x[0]], regions=body, name="Scale", symbolic=False)
-        yield sample([x], regions=sized, name="Sized", note="symbols", symbolic=False)
+        yield sample([x, x[0]], regions=body, name="Scale")
+        yield sample([x], regions=sized, name="Sized", note="symbols")
 
 
 @register
@@ -390,11 +388,7 @@ def _alone(type: Type) -> Iterator[Symbol]:
 
 
 def _substituted(type: Type, sizes: dict[Symbol, Dim]) -> Type:
-    if not sizes:
-        return type
-    if isinstance(type, Tensor):
-        return Tensor(type.dtype, None if type.shape is None else tuple(d if d is None else substitute(d, sizes) for d in type.shape))
-    return type.__class__(_substituted(type.element, sizes))
+    return attributes.substituted(type, sizes) if sizes else type
 
 
 def match(call: Call, wanted: Type, given: Type, free: set[Symbol], sizes: dict[Symbol, Dim], what: str) -> None:
@@ -450,7 +444,7 @@ def merge(call: Call, left: Type, right: Type, what: str, nested: bool = False) 
             return Tensor(left.dtype, None)
         return Tensor(left.dtype, tuple(_joint(call, a, b, nested) for a, b in zip(left.shape, right.shape, strict=True)))
     if isinstance(left, (SequenceType, Optional)) and left.__class__ is right.__class__:
-        return left.__class__(merge(call, left.element, right.element, what, True))  # type: ignore[union-attr]
+        return left.__class__(merge(call, left.element, right.element, what, True))
     raise call.error(f"{what} has different types", expected=str(left), found=str(right))
 
 

@@ -52,8 +52,9 @@ def window_count(call: Call, size: Dim, kernel: Dim, stride: int, begin: int, en
         InferError: not even one does.
     """
     span = (kernel - 1) * dilation
-    count = (size + (begin + end - span - 1)) // stride + 1
-    if count.__class__ is int and count < 1:  # type: ignore[operator]
+    rest = size + (begin + end - span - 1)
+    count = (rest if stride == 1 else rest // stride) + 1
+    if isinstance(count, int) and count < 1:
         raise call.error("the window is larger than the padded input", expected=f"at least {span + 1}", found=f"{size}")
     return count
 
@@ -98,7 +99,7 @@ class Conv(Op):
         if len(weight) != rank:
             raise call.error("weight must have the rank of x", found=str(call.types[1]))
         outputs = weight[0]
-        if groups < 1 or (outputs.__class__ is int and outputs % groups):  # type: ignore[operator]
+        if groups < 1 or (isinstance(outputs, int) and outputs % groups):
             raise call.error(f"{outputs} output channels do not divide into {groups} groups")
         call.unify(x[1], weight[1] if groups == 1 else weight[1] * groups, "the channels of x and weight")
         if call.types[2] is not None:
@@ -107,7 +108,8 @@ class Conv(Op):
         strides, pads, dilations = call["strides"], call["pads"], call["dilations"]
         count = rank - 2
         windows = [
-            window_count(call, x[i + 2], weight[i + 2], strides[i], pads[i], pads[i + count], dilations[i]) for i in range(count)
+            window_count(call, x[i + 2], weight[i + 2], strides[i], pads[i], pads[i + count], dilations[i])
+            for i in range(count)
         ]
         return (Tensor(call.dtype(0), (x[0], outputs, *windows)),)
 
@@ -145,7 +147,8 @@ def _conv(
     x = padded(x, pads)
     span = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     windows = np.lib.stride_tricks.sliding_window_view(x, span, tuple(range(2, x.ndim)))
-    windows = windows[(..., *(slice(None, None, s) for s in strides), *(slice(None, None, d) for d in dilations))]
+    every: tuple[Any, ...] = tuple(slice(None, None, step) for step in (*strides, *dilations))
+    windows = windows[(..., *every)]
     sizes = windows.shape[2 : 2 + count]
     batch, channels = x.shape[:2]
     # [N, C, windows, kernel] -> [N, g, C/g * kernel, windows], so that one matmul does the work
@@ -176,7 +179,7 @@ class ConvTranspose(Op):
         if len(weight) != len(x):
             raise call.error("weight must have the rank of x", found=str(call.types[1]))
         channels = call.unify(x[1], weight[0], "the channels of x and weight")
-        if groups < 1 or (channels.__class__ is int and channels % groups):  # type: ignore[operator]
+        if groups < 1 or (isinstance(channels, int) and channels % groups):
             raise call.error(f"{channels} channels do not divide into {groups} groups")
         outputs = weight[1] * groups
         if call.types[2] is not None:
@@ -192,7 +195,7 @@ class ConvTranspose(Op):
             (inputs[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + (1 + extra[i] - pads[i] - pads[i + count])
             for i in range(count)
         ]
-        if any(size.__class__ is int and size < 1 for size in sizes):  # type: ignore[operator]
+        if any(isinstance(size, int) and size < 1 for size in sizes):
             raise call.error("the padding leaves nothing of the result", found=f"sizes {sizes}")
         return sizes
 
@@ -209,7 +212,8 @@ class ConvTranspose(Op):
             full = np.zeros((batch, outputs, *(n + pads[i] + pads[i + count] for i, n in enumerate(sizes))), columns.dtype)
             for number, offset in enumerate(offsets(kernel)):
                 full[steps(offset, inputs, strides, dilations)] += columns[:, :, number]
-            return _with_bias(full[(..., *(slice(pads[i], pads[i] + n) for i, n in enumerate(sizes)))], bias)
+            inside: tuple[Any, ...] = tuple(slice(pads[i], pads[i] + n) for i, n in enumerate(sizes))
+            return _with_bias(full[(..., *inside)], bias)
 
         return compute(function, *(operand for operand in operands if operand is not None))
 

@@ -139,7 +139,8 @@ class OverTrailing(Normalization):
                 given = call.shape(index)
                 name = call.op.operand_name(index)
                 if len(given) != len(trailing):
-                    raise call.error(f"{name} must have the normalized axes", expected=str(list(trailing)), found=str(list(given)))
+                    found = str(call.types[index])
+                    raise call.error(f"{name} must have the normalized axes", expected=str(list(trailing)), found=found)
                 if given != trailing:
                     for left, right in zip(given, trailing, strict=True):
                         call.unify(left, right, f"the sizes of x and {name}")

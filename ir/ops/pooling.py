@@ -49,7 +49,7 @@ def pooled(call: Call, *lists: str) -> tuple[Dim, ...]:
 def cover(call: Call, x: Array, fill: Any, dilations: Sequence[int]) -> tuple[Array, tuple[int, ...]]:
     """The array padded so that every window lies inside, and the numbers of windows."""
     count = x.ndim - 2
-    counts: Any = call.op.infer(call)[0].shape[2:]  # type: ignore[union-attr]
+    counts: Any = pooled(call, *(["dilations"] if "dilations" in call.attrs else []))[2:]
     pads = list(call["pads"])
     for axis, (n, k, s, d) in enumerate(zip(counts, call["kernel"], call["strides"], dilations, strict=True)):
         reach = (n - 1) * s + (k - 1) * d + 1
@@ -289,8 +289,9 @@ class Adaptive(Op):
         """Whole axes are reduced; where every other size divides, one pool does the rest."""
         (x,) = operands
         sizes, wanted = call.shape(0)[2:], call["output_size"]
-        whole = [axis for axis, out in enumerate(wanted, 2) if dims.same(out, 1) and not dims.same(sizes[axis - 2], 1)]
-        kernel = [1 if axis in whole else dims.exact_quotient(s, w) for axis, (s, w) in enumerate(zip(sizes, wanted, strict=True), 2)]
+        pairs = list(zip(sizes, wanted, strict=True))
+        whole = [axis for axis, (size, out) in enumerate(pairs, 2) if dims.same(out, 1) and not dims.same(size, 1)]
+        kernel = [1 if axis in whole else dims.exact_quotient(*pair) for axis, pair in enumerate(pairs, 2)]
         if not all(isinstance(k, int) for k in kernel):
             return NotImplemented
         if whole:

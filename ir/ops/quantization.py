@@ -127,8 +127,8 @@ class Quantize(Op):
         yield sample(x, np.float32(0.5), np.uint8(100), dtype=dtypes.u8)
         yield sample(x, np.float32(0.5), dtype=dtypes.i8, note="no-zero")
         yield sample(x, scale, np.array([1, -2, 3], np.int8), dtype=dtypes.i8, axis=0, note="axis")
-        yield sample(x, np.ones((3, 2), np.float32), np.ones((3, 2), np.int8), dtype=dtypes.i8, axis=1, block=3, note="block",
-                     symbolic=False)  # fmt: skip
+        blocks = np.array([[0.5, 0.25], [1, 2], [3, 4]], np.float32)
+        yield sample(x, blocks, np.ones((3, 2), np.int8), dtype=dtypes.i8, axis=1, block=3, note="block")
         yield sample(x, np.float32(20), dtype=dtypes.i4, note="i4")
         yield sample(x, np.float32(0.1), dtype=dtypes.f8e4m3fn, note="f8")
         yield sample(np.array([0.5, 1.5, 2.5, -0.5], np.float32), np.float32(1), dtype=dtypes.i32, note="halves")
@@ -172,6 +172,7 @@ class Dequantize(Op):
         yield sample(x, np.float32(0.5), np.int8(3))
         yield sample(x, np.float32(0.5), note="no-zero")
         yield sample(x, scale, np.array([1, -2, 3], np.int8), axis=0, note="axis")
-        yield sample(x, np.full((3, 2), 0.5, np.float32), np.ones((3, 2), np.int8), axis=1, block=3, note="block", symbolic=False)
+        blocks = np.array([[0.5, 0.25], [1, 2], [3, 4]], np.float32)
+        yield sample(x, blocks, np.ones((3, 2), np.int8), axis=1, block=3, note="block")
         yield sample(x.view(np.uint8), np.float16(0.25), np.uint8(128), note="f16")
         yield sample(x.astype(np.int32), np.float32(0.5), note="i32")

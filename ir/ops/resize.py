@@ -6,8 +6,8 @@ Every mode works axis by axis: each result is a weighted sum of a few elements a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -92,17 +92,26 @@ class Resize(Op):
         yield sample(x.astype(np.float16), sizes=[8, 10], mode="linear", note="f16")
 
 
+_ROUNDED: Final[dict[str, Callable[[Array], Array]]] = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round_prefer_floor": lambda x: np.ceil(x - x.dtype.type(0.5)),
+    "round_prefer_ceil": lambda x: np.floor(x + x.dtype.type(0.5)),
+}
+
+
 def places(coordinates: str, length: int, size: int, scale: float | None, real: Any) -> Array:
     """Where along an axis each result looks."""
-    at = np.arange(size, dtype=real)
+    at: Array = np.arange(size, dtype=real)
     if coordinates == "align_corners":
-        return at * real((length - 1) / (size - 1) if size > 1 else 0.0)
+        ratio = real((length - 1) / (size - 1) if size > 1 else 0.0)
+        return np.asarray(at * ratio)
     ratio = real(length / size if scale is None else 1 / scale)
     if coordinates == "asymmetric":
-        return at * ratio
+        return np.asarray(at * ratio)
     if coordinates == "pytorch_half_pixel" and size <= 1:
-        return at * 0
-    middle = ratio * (at + real(0.5)) - real(0.5)
+        return np.zeros_like(at)
+    middle: Array = ratio * (at + real(0.5)) - real(0.5)
     if coordinates == "half_pixel_symmetric" and scale is not None:
         middle += real(length / 2 * (1 - size / (scale * length)))
     return middle
@@ -113,11 +122,7 @@ def taps(call: Call, length: int, size: int, scale: float | None, real: Any) -> 
     at = places(call["coordinates"], length, size, scale, real)
     mode = call["mode"]
     if mode == "nearest":
-        rounded = {
-            "floor": np.floor, "ceil": np.ceil,
-            "round_prefer_floor": lambda x: np.ceil(x - real(0.5)), "round_prefer_ceil": lambda x: np.floor(x + real(0.5)),
-        }[call["nearest"]](at)  # fmt: skip
-        return [np.clip(rounded, 0, length - 1).astype(np.int64)], []
+        return [np.clip(_ROUNDED[call["nearest"]](at), 0, length - 1).astype(np.int64)], []
     ratio = length / size if scale is None else 1 / scale
     if call["antialias"]:
         return _stretched(call, at, length, max(ratio, 1.0))
@@ -132,7 +137,7 @@ def kernel(call: Call, distance: Array) -> Array:
     """The weight of an element at this distance from the place looked at."""
     x = np.abs(distance)
     if call["mode"] == "linear":
-        return np.maximum(1 - x, 0)
+        return np.asarray(np.maximum(1 - x, 0))
     a = call["cubic_coefficient"]
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     far = ((x - 5) * x + 8) * x * a - 4 * a

@@ -13,21 +13,21 @@ import numpy as np
 from isthmus.ir.attributes import BOOL, INT, TYPE
 from isthmus.ir.dims import Dim
 from isthmus.ir.dtypes import bool_, f32, i64
-from isthmus.ir.op import Call, Op, Sample, operands, register, rng, sample
+from isthmus.ir.op import Call, Op, Sample, Typed, operands, register, rng, sample
 from isthmus.ir.ops.control import merge
 from isthmus.ir.types import Optional, Tensor, Type
 from isthmus.ir.types import Sequence as SequenceType
 
 
-def element(call: Call, index: int = 0, kind: type[SequenceType] | type[Optional] = SequenceType) -> Type:
-    """The type of what is inside an operand.
+def element(call: Call) -> Type:
+    """The type of the elements of operand 0.
 
     Raises:
-        InferError: it is not a sequence (or optional).
+        InferError: it is not a sequence.
     """
-    outer = call.types[index]
-    if not isinstance(outer, kind):
-        raise call.error(f"operand {call.op.operand_name(index)} must be a {kind.__name__.lower()}", found=str(outer))
+    outer = call.types[0]
+    if not isinstance(outer, SequenceType):
+        raise call.error(f"operand {call.op.operand_name(0)} must be a sequence", found=str(outer))
     return outer.element
 
 
@@ -234,32 +234,43 @@ class OptionalNone(Op):
 
 @register
 class OptionalGet(Op):
-    """What an optional holds; fails when it holds nothing."""
+    """What an optional holds; fails when it holds nothing. Anything else is given back as it is."""
 
     name = "optional_get"
     operands = operands("o: type")
     source = "ONNX OptionalGetElement-18"
 
     def infer(self, call: Call) -> Sequence[Type]:
-        return (taken_out(call, element(call, 0, Optional)),)
+        (outer,) = call.types
+        assert outer is not None
+        return (taken_out(call, outer.element if isinstance(outer, Optional) else outer),)
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
         if operands[0] is None:
             raise ValueError("the optional holds nothing")
         return operands[0]
 
+    def samples(self) -> Iterable[Sample]:
+        yield sample(Typed(Optional(Tensor(f32, (2, 3))), np.ones((2, 3), np.float32)))
+        yield sample(np.ones((2, 3), np.float32), note="tensor")
+
 
 @register
 class OptionalHas(Op):
-    """Whether an optional holds something, as a bool scalar."""
+    """Whether an optional holds something, as a bool scalar; false for an absent operand, true for anything else."""
 
     name = "optional_has"
-    operands = operands("o: type")
+    operands = operands("o?: type")
     source = "ONNX OptionalHasElement-18"
 
     def infer(self, call: Call) -> Sequence[Type]:
-        element(call, 0, Optional)
         return (Tensor(bool_, ()),)
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
         return np.bool_(operands[0] is not None)
+
+    def samples(self) -> Iterable[Sample]:
+        yield sample(Typed(Optional(Tensor(f32, (2, 3))), np.ones((2, 3), np.float32)))
+        yield sample(Typed(Optional(Tensor(f32, (2, 3))), None), note="nothing")
+        yield sample(np.ones((2, 3), np.float32), note="tensor")
+        yield sample(None, note="absent")
