@@ -22,7 +22,7 @@ from isthmus.ir.errors import InferError, ParseError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import UNKNOWN, Location
 from isthmus.ir.op import OPS, Op
-from isthmus.ir.symbols import Assumption, Symbols
+from isthmus.ir.symbols import Symbols
 from isthmus.ir.types import Optional, Tensor, Type
 from isthmus.ir.types import Sequence as SequenceType
 from isthmus.ir.weights import ArrayWeight, Weight
@@ -134,10 +134,12 @@ class _Parser(Cursor):
             self.at -= 1
             self.wrong(f"one of {' '.join(_RELATIONS)}")
         right = self.dim()
-        self.symbols.assumptions.append(Assumption(relation, left, right, self.location()))
+        self.symbols.location = self.location()
+        self.symbols.assume(relation, left, right)
 
     def settle(self) -> None:
         """Lets the symbols know their ranges and what they were found to be equal to."""
+        self.symbols.location = UNKNOWN
         for symbol, (lo, hi) in self.ranges.items():
             symbol.lo, symbol.hi = lo, hi
             symbol.joined = self.joined.get(symbol)

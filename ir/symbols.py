@@ -45,6 +45,7 @@ class Symbols:
         self.location = UNKNOWN
         self.listener: Callable[[Assumption], None] | None = None
         self._equal: set[tuple[Dim, Dim]] = set()
+        self._stated: set[tuple[str, Dim, Dim]] = set()
         self._counters: dict[str, int] = {}
 
     def declare(self, name: str, lo: Bound = 1, hi: Bound = INF, hint: int | None = None) -> Symbol:
@@ -71,10 +72,13 @@ class Symbols:
         return answer
 
     def assume(self, relation: str, left: Dim, right: Dim) -> None:
-        """Take a relation for granted and write it down."""
+        """Take a relation for granted and write it down, unless that was done before."""
+        if (relation, left, right) in self._stated:
+            return
         assumption = Assumption(relation, left, right, self.location)
         if self.listener is not None:
             self.listener(assumption)
+        self._stated.add((relation, left, right))
         self.assumptions.append(assumption)
 
     def unify(self, left: Dim, right: Dim) -> bool:

@@ -143,6 +143,7 @@ class MappedWeight(Weight):
 
     Raises:
         FileError: the file does not hold that many bytes at that place.
+        ValueError: the elements are not of whole bytes.
     """
 
     __slots__ = ("offset", "path")
@@ -151,6 +152,8 @@ class MappedWeight(Weight):
         super().__init__(dtype, shape, name)
         self.path = os.fspath(path)
         self.offset = offset
+        if dtype.bits % 8 or not dtype.bits:
+            raise ValueError(f"elements of {dtype} cannot be mapped")
         if offset < 0 or offset + self.nbytes > os.stat(self.path).st_size:
             raise FileError(f"{self.path} is too short for the weight {name!r}", expected=f"{self.nbytes} bytes at {offset}")
 
