@@ -16,9 +16,7 @@ from isthmus.backends import registry
 from isthmus.compiled import Compiled
 from isthmus.ir.errors import UsageError
 from isthmus.ir.graph import Graph
-from isthmus.ir.op import Trait
-from isthmus.passes import PassRecord, cleanup_passes, default_passes, run_passes
-from isthmus.passes.legalize import legalize
+from isthmus.passes import PassRecord, cleanup_passes, count_nodes, default_passes, legalize, run_passes
 from isthmus.report import PassReport, Report
 
 if TYPE_CHECKING:
@@ -154,11 +152,6 @@ def lower(
     report.assumptions = [_assumption(a) for a in graph.symbols.assumptions]
     report.weights_bytes = sum({weight.key: weight.nbytes for weight in graph.weights()}.values())
     return captured, report, backend
-
-
-def count_nodes(graph: Graph) -> int:
-    """The nodes of a graph and of those nested in it, constants left out."""
-    return sum(Trait.CONSTANT not in node.op.traits for node in graph.walk())
 
 
 @contextmanager

@@ -90,8 +90,9 @@ def test_names_keywords_and_arguments(model: Path, tmp_path: Path) -> None:
 
 def test_dynamic_shapes_as_json(model: Path, tmp_path: Path) -> None:
     done = run(
-        "compile", f"{model}:net", "--input", "f32[2,3]", "--dynamic", '{"x": {"0": "B"}}', "-o", tmp_path / "net.onnx", "--json"
-    )
+        "compile", f"{model}:net", "--input", "f32[2,3]", "--dynamic", '{"x": {"0": "B"}}', "-o", tmp_path / "net.onnx",
+        "--json",
+    )  # fmt: skip
     assert json.loads(done.output)["report"]["inputs"] == {"x": "f32[B, 3]"}
 
 
@@ -113,8 +114,8 @@ def test_weights_are_loaded(model: Path, tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize(("content", "told"), [
-    (b"garbage", "cannot be read"), ({"linear.weight": torch.zeros(4, 3)}, "do not fit"), ({"linear.weight": print}, "cannot be read"),
-    (torch.zeros(3), "are not a state dict"),
+    (b"garbage", "cannot be read"), ({"linear.weight": torch.zeros(4, 3)}, "do not fit"),
+    ({"linear.weight": print}, "cannot be read"), (torch.zeros(3), "are not a state dict"),
 ])  # fmt: skip
 def test_bad_weights_are_refused(model: Path, tmp_path: Path, content: object, told: str) -> None:
     weights = tmp_path / "w.pt"
@@ -165,8 +166,10 @@ def test_targets_lists_options() -> None:
 @pytest.mark.parametrize(("arguments", "code", "told"), [
     (["compile"], 2, "MODEL"), (["nonsense"], 2, "nonsense"),
     (["compile", "no.such.module:Net", "-o", "x.onnx"], 2, "cannot be imported"),
-    (["compile", "nothing", "-o", "x.onnx"], 2, "names no model"), (["compile", "missing.py:Net", "-o", "x.onnx"], 2, "missing.py"),
-    (["compile", "{model}:Nope", "-o", "x.onnx"], 2, "has no Nope"), (["compile", "{model}:number", "-o", "x.onnx"], 2, "neither"),
+    (["compile", "nothing", "-o", "x.onnx"], 2, "names no model"),
+    (["compile", "missing.py:Net", "-o", "x.onnx"], 2, "missing.py"),
+    (["compile", "{model}:Nope", "-o", "x.onnx"], 2, "has no Nope"),
+    (["compile", "{model}:number", "-o", "x.onnx"], 2, "neither"),
     (["compile", "{model}:Net", "--kwargs", "{{", "-o", "x.onnx"], 2, "not JSON"),
     (["compile", "{model}:Net", "--kwargs", '{{"depth": 1}}', "-o", "x.onnx"], 2, "depth"),
     (["compile", "{model}:Net", "--input", "f32[3", "-o", "x.onnx"], 2, "f32[3"),
