@@ -16,7 +16,7 @@ from isthmus.ir.op import Trait
 from isthmus.ir.types import Tensor
 from isthmus.passes.replace import disagreement, settle, sweep
 
-MAX_ELEMENTS: Final = 64
+MAX_ELEMENTS: Final = 32
 """Integer tensors up to this many elements are followed."""
 
 Elements: TypeAlias = "tuple[Dim, ...]"
@@ -87,11 +87,12 @@ class DimArithmetic:
             return None
         type = result.tensor
         if all(isinstance(dim, int) for dim in elements):
-            return b.constant(np.array(elements, type.dtype.numpy).reshape(type.shape))
+            shape = tuple(int(dim) for dim in type.shape or () if isinstance(dim, int))
+            return b.constant(np.array(elements, type.dtype.numpy).reshape(shape))
         if type.shape != () or node.op.name == "size" or _is_cast_size(node):
             return None
         value = b.size(elements[0])
-        return value if type.dtype is i64 else b.cast(value, dtype=type.dtype)  # type: ignore[no-any-return]
+        return value if type.dtype is i64 else b.cast(value, dtype=type.dtype)
 
 
 def _is_cast_size(node: Node) -> bool:

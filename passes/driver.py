@@ -60,12 +60,18 @@ def count_nodes(graph: Graph) -> int:
 
 def run_pass(graph: Graph, step: Pass) -> PassRecord:
     """Applies one pass and tells what it did."""
-    counts: Counter[str] = getattr(step, "counts", Counter[str]())
-    before, version, told = count_nodes(graph), graph.version, Counter(counts)
+    told = Counter(_counts(step))
+    before, version = count_nodes(graph), graph.version
     start = time.perf_counter()
     step.apply(graph)
     seconds = time.perf_counter() - start
-    return PassRecord(step.name, seconds, before, count_nodes(graph), dict(counts - told), graph.version != version)
+    counts = dict(_counts(step) - told)
+    return PassRecord(step.name, seconds, before, count_nodes(graph), counts, graph.version != version)
+
+
+def _counts(step: Pass) -> Counter[str]:
+    counts: Counter[str] = getattr(step, "counts", Counter[str]())
+    return counts
 
 
 def run_passes(

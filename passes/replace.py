@@ -89,22 +89,24 @@ def removable(node: Node) -> bool:
     )
 
 
-def sweep(nodes: Iterable[Node]) -> list[Value]:
+def sweep(nodes: Iterable[Node]) -> tuple[list[Node], list[Value]]:
     """Erases those of some nodes that nothing needs, and then the producers of their operands, and so on.
 
     Returns:
-        The values that have fewer uses now.
+        The nodes that went, and the values that stay and have fewer uses now.
     """
     work = list(nodes)
+    gone: list[Node] = []
     less_used: dict[Value, None] = {}
     while work:
         node = work.pop()
         if removable(node):
             operands = [operand for operand in node.operands if operand is not None]
             node.erase()
+            gone.append(node)
             less_used.update(dict.fromkeys(operands))
             work.extend(operand.producer for operand in operands if operand.producer is not None)
-    return [value for value in less_used if value.producer is None or value.producer.graph is not None]
+    return gone, [value for value in less_used if value.producer is None or value.producer.graph is not None]
 
 
 def attached(node: Node) -> bool:

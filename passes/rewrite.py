@@ -9,8 +9,8 @@ from typing import Final, TypeAlias
 from isthmus.ir.builder import Builder
 from isthmus.ir.errors import IsthmusError
 from isthmus.ir.graph import Graph, Node, Value
-from isthmus.ir.location import merge
-from isthmus.ir.op import Op
+from isthmus.ir.location import Location, merge
+from isthmus.ir.op import Op, Trait
 from isthmus.passes.matcher import Match, Trace
 from isthmus.passes.replace import attached, disagreement, settle, sweep
 from isthmus.passes.rules import Refused, Rewrite
@@ -132,7 +132,7 @@ def attempt(rule: Rewrite, root: Node, maker: str, trace: Trace | None = None, d
                 if dry:
                     made.discard()
                     return [], []
-                return _commit(root, match, values, made)
+                return _commit(root, match, values, made, location)
             found = Refused(reason, root.results[0] if root.results else None)
         made.discard()
         refused = refused or found
@@ -151,7 +151,7 @@ def _mismatch(root: Node, values: Sequence[Value | None]) -> str | None:
     return None
 
 
-def _commit(root: Node, match: Match, values: list[Value | None], made: _Made) -> Outcome:
+def _commit(root: Node, match: Match, values: list[Value | None], made: _Made, location: Location) -> Outcome:
     new = list(made.nodes())
     producers = [operand.producer for operand in root.operands if operand is not None and operand.producer is not None]
     less_used = [operand for operand in root.operands if operand is not None]
@@ -161,7 +161,13 @@ def _commit(root: Node, match: Match, values: list[Value | None], made: _Made) -
                 value.name = old.name
             old.replace_by(value)
     root.erase()
-    less_used += sweep([*match.nodes[1:], *producers, *new])
+    gone, freed = sweep([*match.nodes[1:], *producers, *new])
+    less_used += freed
+    told = {node.location for node in match.nodes}
+    more = [node.location for node in gone if Trait.CONSTANT not in node.op.traits and node.location not in told]
+    for node in new if more else ():
+        if node.location is location:  # the rule did not say otherwise
+            node.location = merge((location, *more))
     alive = [value for value in dict.fromkeys(less_used) if value.producer is None or value.producer.graph is not None]
     return [node for node in new if node.graph is not None], alive
 

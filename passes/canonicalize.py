@@ -1,0 +1,12 @@
+"""Canonical forms: fewer ops that do the same, and one way to say each thing."""
+
+from __future__ import annotations
+
+from isthmus.passes.chains import CHAINS
+from isthmus.passes.no_ops import NO_OPS
+from isthmus.passes.rewrite import Rewriting
+
+
+def canonicalize() -> Rewriting:
+    """A pass that takes away no-ops and merges chains until nothing is left to do."""
+    return Rewriting("canonicalize", (*NO_OPS, *CHAINS))

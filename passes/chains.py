@@ -1,0 +1,202 @@
+"""Rules that make one op of two in a row: reshapes, permutations, slices, casts, expansions, concatenations."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import ml_dtypes
+
+from isthmus.ir.builder import Builder
+from isthmus.ir.dims import Dim, product
+from isthmus.ir.dtypes import DType
+from isthmus.ir.graph import Node, Value
+from isthmus.ir.op import Trait
+from isthmus.ir.symbols import Symbols
+from isthmus.passes.rules import Replacement, on
+
+
+def _before(node: Node, name: str) -> Node | None:
+    """The producer of the first operand, when it is of this op."""
+    x = node.operands[0]
+    source = None if x is None else x.producer
+    return source if source is not None and source.op.name == name else None
+
+
+def _shape(value: Value | None) -> tuple[Dim, ...] | None:
+    return getattr(value.type, "shape", None) if value is not None else None
+
+
+@on(Trait.LAYOUT)
+def layout(b: Builder, node: Node) -> Replacement:
+    """Changes of shape one after the other are one; one that only adds or drops sizes of 1 is an `unsqueeze` or `squeeze`."""
+    x = node.operands[0]
+    while x is not None and x.producer is not None and Trait.LAYOUT in x.producer.op.traits:
+        x = x.producer.operands[0]
+    old, new = _shape(x), _shape(node.results[0])
+    if x is None or old is None or new is None:
+        return None
+    symbols = b.graph.symbols
+    form = _layout_form(symbols, old, new)
+    if x is node.operands[0] and form is not None and form[0] == node.op.name:
+        return None
+    if form is None:
+        provable = old == new or symbols.same(product(old), product(new)) is True
+        done = x is node.operands[0] and node.op.name == "reshape"
+        return b.reshape(x, shape=new) if provable and not done else None
+    name, axes = form
+    return b.squeeze(x, axes=axes) if name == "squeeze" else b.unsqueeze(x, axes=axes)  # type: ignore[no-any-return]
+
+
+def _layout_form(symbols: Symbols, old: tuple[Dim, ...], new: tuple[Dim, ...]) -> tuple[str, list[int]] | None:
+    """The `squeeze` or `unsqueeze` that leads from one shape to the other, where there is one."""
+    if len(old) == len(new):
+        return None
+    short, long = sorted((old, new), key=len)
+    axes = []
+    place = 0
+    for axis, dim in enumerate(long):
+        if place < len(short) and symbols.same(short[place], dim) is True:
+            place += 1
+        elif dim.__class__ is int and dim == 1:
+            axes.append(axis)
+        else:
+            return None
+    if place != len(short):
+        return None
+    return ("squeeze" if long is old else "unsqueeze"), axes
+
+
+@on("permute")
+def permutations(b: Builder, node: Node) -> Replacement:
+    """Two permutations are one; one that moves only sizes of 1 is a `reshape`."""
+    inner = _before(node, "permute")
+    perm = node.attrs["perm"]
+    if inner is not None:
+        return b.permute(inner.operands[0], perm=[inner.attrs["perm"][axis] for axis in perm])  # type: ignore[no-any-return]
+    shape = _shape(node.operands[0])
+    if shape is None:
+        return None
+    moved = [axis for axis in perm if not (shape[axis].__class__ is int and shape[axis] == 1)]
+    if moved == sorted(moved):
+        return b.reshape(node.operands[0], shape=[shape[axis] for axis in perm])  # type: ignore[no-any-return]
+    return None
+
+
+@on("slice")
+def slices(b: Builder, node: Node) -> Replacement:
+    """A slice of a slice is one slice; axes that are kept whole are not mentioned."""
+    inner = _before(node, "slice")
+    source = inner.operands[0] if inner is not None else node.operands[0]
+    shape, rank = _shape(source), len(_shape(node.results[0]) or ())
+    if source is None or shape is None:
+        return None
+    parts = _parts(inner, rank) if inner is not None else {}
+    for axis, (start, end, step) in _parts(node, rank).items():
+        if axis in parts:
+            first, _, stride = parts[axis]
+            if stride != 1:
+                return None
+            start, end = first + start, first + end
+        parts[axis] = (start, end, step)
+    same = b.graph.symbols.same
+    kept = [
+        (axis, *part) for axis, part in sorted(parts.items())
+        if part[2] != 1 or same(part[0], 0) is not True or same(part[1], shape[axis]) is not True
+    ]  # fmt: skip
+    if not kept or (inner is None and len(kept) == len(node.attrs["axes"])):
+        return None
+    axes, starts, ends, steps = zip(*kept, strict=True)
+    return b.slice(source, axes=axes, starts=starts, ends=ends, steps=steps)  # type: ignore[no-any-return]
+
+
+def _parts(node: Node, rank: int) -> dict[int, tuple[Dim, Dim, int]]:
+    columns = (node.attrs[name] for name in ("axes", "starts", "ends", "steps"))
+    return {axis % rank: (start, end, step) for axis, start, end, step in zip(*columns, strict=True)}
+
+
+@on("expand")
+def expansions(b: Builder, node: Node) -> Replacement:
+    """Two expansions are one."""
+    inner = _before(node, "expand")
+    return b.expand(inner.operands[0], shape=node.attrs["shape"]) if inner is not None else None
+
+
+@on(Trait.ELEMENTWISE)
+def implied_expansion(b: Builder, node: Node) -> Replacement:
+    """An operand that is expanded only to the shape that broadcasting gives it anyhow."""
+    if Trait.COARSE in node.op.traits or len(node.operands) < 2:
+        return None
+    result = _shape(node.results[0])
+    for index, operand in enumerate(node.operands):
+        source = operand.producer if operand is not None else None
+        if source is not None and source.op.name == "expand" and result is not None:
+            operands = [*node.operands]
+            operands[index] = source.operands[0]
+            if _broadcast_to(b.graph.symbols, [_shape(value) for value in operands if value is not None], result):
+                return b.emit(node.op, operands, node.attrs).results
+    return None
+
+
+def _broadcast_to(symbols: Symbols, shapes: list[tuple[Dim, ...] | None], result: tuple[Dim, ...]) -> bool:
+    """Whether shapes surely broadcast to the result: each of its sizes is that of one of them."""
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) != len(shapes) or max(map(len, known)) != len(result):
+        return False
+    return all(
+        any(len(shape) >= -axis and symbols.same(shape[axis], result[axis]) is True for shape in known)
+        for axis in range(-len(result), 0)
+    )
+
+
+@on("concat")
+def concatenations(b: Builder, node: Node) -> Replacement:
+    """A concatenation of concatenations along the same axis is one."""
+    rank = len(_shape(node.results[0]) or ())
+    if not rank:
+        return None
+    axis = node.attrs["axis"] % rank
+    flat: list[Value | None] = []
+    for operand in node.operands:
+        source = operand.producer if operand is not None else None
+        alone = operand is not None and len(operand.uses) == 1
+        if source is not None and source.op is node.op and alone and source.attrs["axis"] % rank == axis:
+            flat.extend(source.operands)
+        else:
+            flat.append(operand)
+    return b.concat(flat, axis=axis) if len(flat) != len(node.operands) else None
+
+
+@on("cast")
+def casts(b: Builder, node: Node) -> Replacement:
+    """A cast behind one that loses nothing needs only the last."""
+    inner = _before(node, "cast")
+    x = inner.operands[0] if inner is not None else None
+    if x is None or inner is None or not lossless(x.tensor.dtype, inner.attrs["dtype"]) or node.attrs["dtype"].kind == "string":
+        return None
+    return x if x.tensor.dtype is node.attrs["dtype"] else b.cast(x, dtype=node.attrs["dtype"])
+
+
+def lossless(source: DType, target: DType) -> bool:
+    """Whether every value of one element type has its exact equal in the other.
+
+    Unsigned integers count as fitting only into wider ones, floats into floats with no fewer bits of either kind.
+    """
+    if source is target:
+        return True
+    if source.is_integer and target.is_integer:
+        grows = target.bits > source.bits
+        return grows and (source.kind == target.kind or target.kind == "int")
+    if source.kind == "bool":
+        return target.is_integer or target.is_float
+    if not target.is_float or not (source.is_float or source.is_integer) or min(source.bits, target.bits) < 8:
+        return False
+    if target.bits < 16:  # the small floats lack infinities, signs or zeros in ways of their own
+        return False
+    there = ml_dtypes.finfo(target.numpy)
+    if source.is_integer:
+        return bool(source.bits <= there.nmant + 1)
+    here = ml_dtypes.finfo(source.numpy)
+    return bool(here.nmant <= there.nmant and here.maxexp <= there.maxexp and here.minexp >= there.minexp)
+
+
+CHAINS: Final = (layout, permutations, slices, expansions, implied_expansion, concatenations, casts)

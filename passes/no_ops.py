@@ -1,0 +1,180 @@
+"""Rules that take away what does nothing, told by traits where one says it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from isthmus.ir.builder import Builder
+from isthmus.ir.dims import Dim
+from isthmus.ir.graph import Node, Value, clone_node
+from isthmus.ir.op import Trait
+from isthmus.passes.keys import attrs_key
+from isthmus.passes.rules import Replacement, on
+
+
+def _zeros(dims: tuple[Dim, ...]) -> bool:
+    return all(dim.__class__ is int and dim == 0 for dim in dims)
+
+
+def _ones(dims: tuple[Dim, ...]) -> bool:
+    return all(dim.__class__ is int and dim == 1 for dim in dims)
+
+
+_NOTHING: Final[dict[str, Callable[[Node], bool]]] = {
+    "identity": lambda node: True,
+    "cast": lambda node: True,
+    "expand": lambda node: True,
+    "slice": lambda node: _zeros(node.attrs["starts"]) and _ones(node.attrs["steps"]),
+    "pad": lambda node: _zeros(node.attrs["before"]) and _zeros(node.attrs["after"]),
+    "permute": lambda node: list(node.attrs["perm"]) == sorted(node.attrs["perm"]),
+    "flip": lambda node: not node.attrs["axes"],
+    "roll": lambda node: _zeros(node.attrs["shifts"]),
+    "tile": lambda node: _ones(node.attrs["repeats"]),
+    "concat": lambda node: len(node.operands) == 1,
+    "split": lambda node: len(node.results) == 1,
+    "clip": lambda node: node.operands[1] is None and node.operands[2] is None,
+}
+"""When an op gives its first operand back, provided that the result has the operand's type."""
+
+
+@on(Trait.LAYOUT, *_NOTHING)
+def nothing(b: Builder, node: Node) -> Replacement:
+    """An op that gives its operand back: a cast to the same type, a slice of the whole, a pad by nothing, ..."""
+    same = Trait.LAYOUT in node.op.traits or _NOTHING[node.op.name](node)
+    x = node.operands[0]
+    return x if same and x is not None and _same_type(node, x) else None
+
+
+def _same_type(node: Node, x: Value) -> bool:
+    left, right = node.results[0].type, x.type
+    if left == right:
+        return True
+    shapes = getattr(left, "shape", None), getattr(right, "shape", None)
+    if node.graph is None or None in shapes or len(shapes[0]) != len(shapes[1]):  # type: ignore[arg-type]
+        return False
+    same = node.graph.symbols.same
+    return node.results[0].tensor.dtype is x.tensor.dtype and all(same(a, c) is True for a, c in zip(*shapes, strict=True))  # type: ignore[arg-type]
+
+
+_NEUTRAL: Final[dict[str, tuple[float, bool]]] = {
+    "add": (-0.0, True),  # of floats, x + 0.0 is not x where x is -0.0
+    "sub": (0.0, False),
+    "mul": (1, True),
+    "div": (1, False),
+    "pow": (1, False),
+    "logical_and": (True, True),
+    "logical_or": (False, True),
+    "logical_xor": (False, True),
+    "bit_or": (0, True),
+    "bit_xor": (0, True),
+    "shift_left": (0, False),
+    "shift_right": (0, False),
+}
+"""The constant that changes nothing, and whether it may be the first operand too."""
+
+
+@on(*_NEUTRAL)
+def neutral(b: Builder, node: Node) -> Replacement:
+    """``x * 1``, ``x - 0``, ``x / 1``: x, bit for bit."""
+    wanted, either = _NEUTRAL[node.op.name]
+    x, y = node.operands
+    if x is not None and y is not None:
+        if _is(y, wanted) and _same_type(node, x):
+            return x
+        if either and _is(x, wanted) and _same_type(node, y):
+            return y
+    return None
+
+
+def _is(value: Value, wanted: float) -> bool:
+    """Whether a value is a constant of this number alone, the sign of a float's zero included."""
+    weight = value.weight
+    if weight is None or weight.dtype.kind == "string" or not 1 <= weight.size <= 1024:
+        return False
+    array: Any = weight.array()
+    if not np.all(array == wanted):
+        return False
+    zero = wanted == 0 and weight.dtype.is_float
+    return not zero or bool(np.all(np.signbit(array.astype(np.float64)) == (math.copysign(1, wanted) < 0)))
+
+
+@on(Trait.INVOLUTION, Trait.IDEMPOTENT)
+def twice(b: Builder, node: Node) -> Replacement:
+    """f(f(x)) is x, or f(x), where f says so of itself."""
+    x = node.operands[0]
+    inner = x.producer if x is not None else None
+    if x is None or inner is None or inner.op is not node.op or inner.operands[1:] != node.operands[1:]:
+        return None
+    if attrs_key(inner.attrs) != attrs_key(node.attrs):
+        return None
+    return inner.operands[0] if Trait.INVOLUTION in node.op.traits else x
+
+
+@on("max_pool_with_index")
+def unused_index(b: Builder, node: Node) -> Replacement:
+    """Pooling whose indices nobody reads."""
+    if node.results[1].uses:
+        return None
+    return b.max_pool(node.operands[0], **{k: v for k, v in node.attrs.items() if k != "convention"}), None
+
+
+@on("check")
+def holds(b: Builder, node: Node) -> Replacement:
+    """A check of what is known to be true."""
+    cond = node.operands[0]
+    return () if cond is not None and cond.weight is not None and bool(cond.weight.array().all()) else None
+
+
+@on("if")
+def known_branch(b: Builder, node: Node) -> Replacement:
+    """A branch that is always taken: its nodes move out."""
+    cond = node.operands[0]
+    if cond is None or cond.weight is None:
+        return None
+    region = node.regions[0 if bool(cond.weight.array()) else 1]
+    mapping: dict[Value, Value] = {}
+    for inner in region.nodes:
+        b.graph.insert(clone_node(inner, mapping), node)
+    return [mapping.get(output, output) for output in region.outputs]
+
+
+@on("optional_get", "optional_has")
+def known_optional(b: Builder, node: Node) -> Replacement:
+    """An optional of which it is known whether it holds something."""
+    source = node.operands[0].producer if node.operands[0] is not None else None
+    if source is None or source.op.name not in ("optional_some", "optional_none"):
+        return None
+    some = source.op.name == "optional_some"
+    if node.op.name == "optional_has":
+        return b.constant(np.bool_(some))
+    return source.operands[0] if some else None
+
+
+@on("sequence_at", "sequence_length", "sequence_concat")
+def known_sequence(b: Builder, node: Node) -> Replacement:
+    """A list of which every element is known."""
+    source = node.operands[0].producer if node.operands[0] is not None else None
+    if source is None or source.op.name != "sequence_construct":
+        return None
+    items = source.operands
+    if node.op.name == "sequence_length":
+        return b.constant(np.int64(len(items)))
+    if node.op.name == "sequence_at":
+        index = node.operands[1].weight if node.operands[1] is not None else None
+        place = None if index is None else int(index.array())
+        return items[place] if place is not None and -len(items) <= place < len(items) else None
+    axis = node.attrs["axis"]
+    ranks = {item.tensor.rank for item in items if item is not None and item.tensor.shape is not None}
+    if len(ranks) != 1:
+        return None
+    if node.attrs["new_axis"]:
+        axis %= next(iter(ranks)) + 1
+        return b.concat([b.unsqueeze(item, axes=[axis]) for item in items], axis=axis)  # type: ignore[no-any-return]
+    return b.concat(items, axis=axis)  # type: ignore[no-any-return]
+
+
+NO_OPS: Final = (nothing, neutral, twice, unused_index, holds, known_branch, known_optional, known_sequence)
