@@ -15,7 +15,6 @@ from pydantic import ValidationError
 from isthmus.backends import registry
 from isthmus.compiled import Compiled
 from isthmus.ir.errors import UsageError
-from isthmus.ir.graph import Graph
 from isthmus.passes import PassRecord, cleanup_passes, count_nodes, default_passes, legalize, run_passes
 from isthmus.report import PassReport, Report
 
