@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,12 +16,12 @@ import onnx
 
 from isthmus.backends.base import Artefact
 from isthmus.backends.onnx import wire
-from isthmus.backends.onnx.opsets import enum
+from isthmus.backends.onnx.opsets import by_enum, enum
 from isthmus.ir.dtypes import from_numpy
 from isthmus.ir.errors import EvaluationError, UsageError, VerifyError
-from isthmus.ir.graph import Value
+from isthmus.ir.graph import Graph
 from isthmus.ir.types import Tensor
-from isthmus.ir.weights import Weight
+from isthmus.ir.weights import ArrayWeight, Weight
 
 External = Literal["auto", "always", "never"]
 
@@ -34,14 +36,15 @@ class OnnxArtefact(Artefact):
     """
 
     def __init__(
-        self, model: Any, graph: Any, weights: Mapping[str, Weight], inputs: Sequence[Value], external_data: External,
+        self, model: Any, graph: Any, weights: Mapping[str, Weight], source: Graph, external_data: External,
     ) -> None:  # fmt: skip
         super().__init__()
         self.graph = graph
         self.weights = dict(weights)
         self.external_data = external_data
         self._model = model
-        self._input_types = [value.type for value in inputs]
+        types = [value.type for value in (*source.inputs, *source.outputs)]
+        self._plain = all(isinstance(type, Tensor) and type.dtype.kind != "string" for type in types)
 
     @property
     def node_count(self) -> int:
@@ -137,7 +140,7 @@ class OnnxArtefact(Artefact):
         outputs = [value.name for value in self.graph.output]
         feeds = dict(zip(names, inputs, strict=True))
         try:
-            if all(isinstance(type, Tensor) for type in self._input_types):
+            if self._plain:
                 given = {name: _to_runtime(np.asarray(array)) for name, array in feeds.items()}
                 return [_from_runtime(value) for value in session.run_with_ort_values(outputs, given)]
             return list(session.run(outputs, feeds))
@@ -149,17 +152,35 @@ def _to_runtime(array: Any) -> Any:
     import onnxruntime
 
     array = np.ascontiguousarray(array).reshape(array.shape)
-    if array.dtype.kind in "OUS":
-        return onnxruntime.OrtValue.ortvalue_from_numpy(array.astype(object))
     if array.dtype.isbuiltin == 1:
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, enum(from_numpy(array.dtype)))
+    dtype = from_numpy(array.dtype)
+    if dtype.bits % 8 == 0:
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, enum(dtype))
+    value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(array.shape), enum(dtype), "cpu")
+    content = b"".join(map(bytes, ArrayWeight(array).chunks()))
+    ctypes.memmove(value.data_ptr(), content, len(content))
+    return value
 
 
 def _from_runtime(value: Any) -> Any:
-    if not value.is_tensor():
-        return value.numpy() if value.has_value() else None
-    return value.numpy()
+    """An array of the runtime's tensor; numpy does not know all element types, so the bytes are read where need be."""
+    dtype = by_enum(value.element_type())
+    if dtype.numpy.isbuiltin == 1:
+        return value.numpy()
+    shape = tuple(value.shape())
+    count = math.prod(shape)
+    size = (count * dtype.bits + 7) // 8
+    content = np.frombuffer(ctypes.string_at(value.data_ptr(), size), np.uint8) if size else np.empty(0, np.uint8)
+    if dtype.bits % 8 == 0:
+        return content.view(dtype.numpy).reshape(shape)
+    places = 8 // dtype.bits
+    shifts = np.arange(places, dtype=np.uint8) * dtype.bits
+    codes = (content[:, None] >> shifts & (2**dtype.bits - 1)).reshape(-1)[:count]
+    if dtype.is_signed and dtype.is_integer:
+        codes = np.where(codes >> (dtype.bits - 1), codes | (255 << dtype.bits & 255), codes).astype(np.uint8)
+        return codes.view(np.int8).astype(dtype.numpy).reshape(shape)
+    return codes.view(dtype.numpy).reshape(shape)
 
 
 def _walk(nodes: Any) -> Any:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, field_validator
 from isthmus.backends import base
 from isthmus.backends.onnx import control, elementwise, indexing, neural, opsets, shapes, table, widen
 from isthmus.backends.onnx.artefact import External, OnnxArtefact
-from isthmus.backends.onnx.emitter import Emitter, Probe
+from isthmus.backends.onnx.emitter import Emitter, Probe, Scope
 from isthmus.ir.builder import Builder
 from isthmus.ir.graph import Graph, Node, Value
 
@@ -78,6 +78,7 @@ class OnnxBackend(base.Backend):
             e.define(value, e.unique(name))
             proto.input.append(onnx.ValueInfoProto(name=e.name(value), type=opsets.type_proto(value.type)))
         wanted = output_names or [value.name or "output" for value in graph.outputs]
+        e.scopes.append(Scope(graph))
         outputs = e.body(graph, [e.unique(name) for name in wanted])
         for value, name in zip(graph.outputs, outputs, strict=True):
             proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))
@@ -89,7 +90,7 @@ class OnnxBackend(base.Backend):
         if options.metadata:
             for key, text in sorted(graph.metadata.items()):
                 model.metadata_props.add(key=key, value=text)
-        artefact = OnnxArtefact(model, proto, e.initializers, graph.inputs, options.external_data)
+        artefact = OnnxArtefact(model, proto, e.initializers, graph, options.external_data)
         artefact.notes += e.notes
         return artefact
 

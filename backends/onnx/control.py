@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import onnx
 
+from isthmus.backends.onnx import opsets
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.table import emits, refuse
-from isthmus.ir.graph import Node
+from isthmus.ir import dtypes
+from isthmus.ir.graph import Node, Value
+from isthmus.ir.types import Tensor
 from isthmus.ir.weights import Weight
 
 
@@ -21,11 +25,25 @@ def _if(e: Emitter, node: Node, cond: str) -> Any:
 
 @emits("loop")
 def _loop(e: Emitter, node: Node, trip: str | None, cond: str | None, inputs: list[str]) -> Any:
-    attrs = node.attrs
-    scanned = len(inputs) - attrs["carried"]
-    if scanned:
-        refuse("ONNX's Loop has no scan inputs")
-    found = e.op("Loop", trip, cond, *inputs, results=len(node.results), body=e.subgraph(node.regions[0]))
+    carried = node.attrs["carried"]
+    scanned = list(zip(inputs[carried:], [value for value in node.operands[2 + carried :] if value is not None], strict=True))
+    for _, value in scanned[:1]:
+        length = e.sizes.scalar((value.tensor.shape or ())[0])
+        trip = length if trip is None else e.op("Min", trip, length)
+    (body,) = node.regions
+
+    def enter(proto: Any) -> Sequence[Value]:
+        """ONNX's body is told the condition as well, and has no scanned inputs: they are gathered by the turn's number."""
+        iteration, *arguments = body.inputs
+        e.argument(proto, iteration)
+        condition = onnx.ValueInfoProto(name=e.unique("condition"), type=opsets.type_proto(Tensor(dtypes.bool_, ())))
+        proto.input.append(condition)
+        for argument, (name, _) in zip(arguments[carried:], scanned, strict=True):
+            e.define(argument, e.op("Gather", name, e.name(iteration), axis=0))
+        return arguments[:carried]
+
+    inner = e.subgraph(body, enter)
+    found = e.op("Loop", trip, cond, *inputs[:carried], results=len(node.results), body=inner)
     return (found,) if len(node.results) == 1 else found
 
 

@@ -122,11 +122,27 @@ def _never_zero(value: Value) -> bool:
     node = value.producer
     if node is None:
         return False
+    if node.op.name == "cast" and node.operands[0] is not None:
+        source, target = node.operands[0].tensor.dtype, value.tensor.dtype
+        return source.is_integer and source.bits <= target.bits and _never_zero(node.operands[0])
     if node.op.name in ("identity", "expand", "reshape", "squeeze", "unsqueeze") and node.operands[0] is not None:
         return _never_zero(node.operands[0])
     if node.op.name == "size":
         return bounds(node.attrs["dim"])[0] > 0
-    return node.op.name == "where" and all(_never_zero(v) for v in node.operands[1:] if v is not None)
+    if node.op.name != "where":
+        return False
+    cond, x, y = (operand for operand in node.operands if operand is not None)
+    return _never_zero(x) and (_never_zero(y) or _tells_zero(cond, y))
+
+
+def _tells_zero(cond: Value, value: Value) -> bool:
+    """Whether a condition is that a value is 0."""
+    node = cond.producer
+    if node is None or node.op.name != "eq" or value not in node.operands:
+        return False
+    other = node.operands[1 - node.operands.index(value)]
+    weight = None if other is None else other.weight
+    return weight is not None and weight.size == 1 and not np.any(weight.array())
 
 
 @lowers("div", "mod", "fmod")
@@ -157,6 +173,11 @@ def _floor_div(b: Builder, node: Node, x: Value, y: Value) -> Any:
         # Rounded towards zero, minus one where the signs differ and something is left over.
         return b.div(b.sub(x, b.mod(x, y)), y)
     return b.floor(b.div(b.sub(x, b.mod(x, y)), y))
+
+
+@lowers("relu")
+def _relu(b: Builder, node: Node, x: Value) -> Any:
+    return b.maximum(x, 0) if x.tensor.dtype.is_integer else None
 
 
 @lowers("ne")
@@ -225,7 +246,8 @@ def _is_nan(b: Builder, node: Node, x: Value) -> Any:
 @lowers("atan2")
 def _atan2(b: Builder, node: Node, y: Value, x: Value) -> Any:
     """The inverse tangent of the quotient, turned by half a circle to the left of the axis; the sign of 0 is read off 1/y."""
-    turn = b.where(b.logical_or(b.lt(y, 0.0), b.lt(b.reciprocal(y), 0.0)), -math.pi, math.pi)
+    below = b.logical_or(b.lt(y, 0.0), b.lt(b.reciprocal(y), 0.0))
+    turn = b.where(below, b.constant(-math.pi, x.tensor.dtype), math.pi)
     left = b.logical_or(b.lt(x, 0.0), b.lt(b.reciprocal(x), 0.0))
     both_zero = b.logical_and(b.eq(x, 0.0), b.eq(y, 0.0))
     both_infinite = b.logical_and(b.eq(b.abs(x), math.inf), b.eq(b.abs(y), math.inf))
@@ -261,10 +283,11 @@ def _shift_by_product(b: Builder, node: Node, x: Value, y: Value) -> Any:
     inside = b.le(y, largest)
     if node.op.name == "shift_left":
         # One more place than a signed power of two can say is two products.
-        last = b.mul(b.mul(x, factor), 2) if dtype.is_signed else b.mul(x, 0)
-        within = b.where(b.eq(y, largest + 1), last, 0) if dtype.is_signed else b.expand(b.constant(0, dtype), shape=())
-        return b.where(inside, b.mul(x, factor), within)
-    return b.where(inside, b.floor_div(x, factor), b.where(b.lt(x, 0), -1, 0) if dtype.is_signed else 0)
+        shifted = b.mul(x, factor)
+        beyond = b.where(b.eq(y, largest + 1), b.mul(shifted, 2), 0) if dtype.is_signed else 0
+        return b.where(inside, shifted, beyond)
+    beyond = b.where(b.lt(x, 0), b.constant(-1, dtype), 0) if dtype.is_signed else 0
+    return b.where(inside, b.floor_div(x, factor), beyond)
 
 
 @emits("clip")

@@ -215,7 +215,7 @@ class Emitter:
                 bound.setdefault(signature.parameter(index), dtype)
         to = attrs.get("to")
         given = _BY_ENUM.get(to) if to is not None else None
-        runs = None if signature.runs is None else signature.runs[signature.outputs[0]]
+        runs = None if signature.runs is None else signature.runs.get(signature.outputs[0])
         if given is not None and runs is not None and given not in runs:
             refuse(f"onnxruntime has no kernel for {op_type}-{signature.version} to {given}")
         return [bound.get(parameter) or opsets.element(parameter) or given for parameter in signature.outputs]
@@ -259,14 +259,13 @@ class Emitter:
     # ---- graphs
 
     def body(self, graph: Graph, outputs: Sequence[str]) -> list[str]:
-        """Emits the nodes of a graph into a new scope, which is left open; gives the names of its outputs.
+        """Emits the nodes of a graph into the innermost scope, and gives the names of its outputs.
 
         Args:
             graph: its inputs are defined.
             outputs: the names that its outputs shall have.
         """
-        scope = Scope(graph)
-        self.scopes.append(scope)
+        scope = self.scopes[-1]
         for value, name in zip(graph.outputs, outputs, strict=True):
             if value.producer is not None and value.owner is graph and value not in self._wanted:
                 self._wanted[value] = name
@@ -286,22 +285,34 @@ class Emitter:
             finished.append(name)
         return finished
 
-    def subgraph(self, graph: Graph) -> Any:
-        """A nested graph, as a GraphProto; None while probing. It sees the names around it."""
+    def subgraph(self, graph: Graph, enter: Callable[[Any], Sequence[Value]] | None = None) -> Any:
+        """A nested graph, as a GraphProto; None while probing. It sees the names around it.
+
+        Args:
+            graph: the graph.
+            enter: given the GraphProto, adds inputs of its own and defines some of the graph's inputs by nodes, in the new
+                scope; returns the inputs that are left. By default all are inputs of the GraphProto too.
+        """
         if self.probing:
             return None
         outer_location, outer_fresh = self._location, self._fresh
         self._fresh = {}
         proto = onnx.GraphProto(name=graph.name)
-        for value in graph.inputs:
-            self.define(value, self.unique(value.name or "argument"))
-            proto.input.append(onnx.ValueInfoProto(name=self.name(value), type=opsets.type_proto(value.type)))
+        scope = Scope(graph)
+        self.scopes.append(scope)
+        for value in graph.inputs if enter is None else enter(proto):
+            self.argument(proto, value)
         names = self.body(graph, [self.unique(value.name or "result") for value in graph.outputs])
         for value, name in zip(graph.outputs, names, strict=True):
             proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))
         proto.node.extend(self.scopes.pop().nodes)
         self._location, self._fresh = outer_location, outer_fresh
         return proto
+
+    def argument(self, proto: Any, value: Value) -> None:
+        """Makes an input of a nested graph an input of its GraphProto."""
+        self.define(value, self.unique(value.name or "argument"))
+        proto.input.append(onnx.ValueInfoProto(name=self.name(value), type=opsets.type_proto(value.type)))
 
     def note(self, text: str) -> None:
         """Something that the user should know; each text once."""

@@ -150,6 +150,9 @@ def _reduction(e: Emitter, node: Node) -> str | None:
 
 @emits("scatter_elements")
 def _scatter_elements(e: Emitter, node: Node, x: str, indices: str, updates: str) -> Any:
+    dtype = node.result.tensor.dtype
+    if node.attrs["reduction"] != "none" and dtype in (dtypes.f16, dtypes.bf16):
+        refuse(f"onnxruntime scatters {dtype} without reduction only")
     return e.op("ScatterElements", x, indices, updates, axis=node.attrs["axis"], reduction=_reduction(e, node))
 
 

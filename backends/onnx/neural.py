@@ -84,11 +84,40 @@ def _conv_transpose(e: Emitter, node: Node, x: str, weight: str, bias: str | Non
 def _window(node: Node, dilations: bool) -> dict[str, Any]:
     attrs = node.attrs
     found = {"kernel_shape": attrs["kernel"], "strides": attrs["strides"], "pads": attrs["pads"]}
-    if attrs["ceil_mode"]:
-        found["ceil_mode"] = 1
     if dilations:
         found["dilations"] = attrs["dilations"]
+    if attrs["ceil_mode"]:
+        _round_up(node, found)
     return found
+
+
+def _round_up(node: Node, found: dict[str, Any]) -> None:
+    """Says `ceil_mode` where ONNX counts windows as torch does, and otherwise in other words.
+
+    Torch drops a last window that would start behind the input, which ONNX does since opset 22 only, and which cannot
+    happen where the stride is not longer than what the kernel reaches beyond the padding. A size that is known can be had
+    by padding more at the end, if padding does not count.
+    """
+    attrs = node.attrs
+    count = len(attrs["kernel"])
+    dilations = attrs.get("dilations", (1,) * count)
+    ends, safe, plain = list(attrs["pads"][count:]), True, True
+    for axis, (size, wanted) in enumerate(zip(shape_of(node)[2:], (node.results[0].tensor.shape or ())[2:], strict=True)):
+        reach, stride = (attrs["kernel"][axis] - 1) * dilations[axis] + 1, attrs["strides"][axis]
+        safe = safe and stride <= reach - ends[axis]
+        plain = plain and same((size + attrs["pads"][axis] + ends[axis] - reach) // stride + 1, wanted) is True
+        if isinstance(size, int) and isinstance(wanted, int):
+            ends[axis] = max(ends[axis], (wanted - 1) * stride + reach - size - attrs["pads"][axis])
+        elif not safe:
+            refuse("with ceil_mode, ONNX may count another number of windows")
+    if plain:
+        return
+    if safe:
+        found["ceil_mode"] = 1
+    elif node.op.name == "avg_pool" and attrs["count_include_pad"]:
+        refuse("with ceil_mode, ONNX counts another number of windows")
+    else:
+        found["pads"] = [*attrs["pads"][:count], *ends]
 
 
 @emits("max_pool")

@@ -23,6 +23,8 @@ _ENUM: Final[dict[DType, int]] = {
     dtypes.i4: 22, dtypes.f4e2m1: 23, dtypes.f8e8m0: 24, dtypes.u2: 25, dtypes.i2: 26, dtypes.f6e2m3: 27, dtypes.f6e3m2: 28,
 }  # fmt: skip
 
+_BY_ENUM: Final = {number: dtype for dtype, number in _ENUM.items()}
+
 _SINCE: Final[dict[DType, int]] = {
     **dict.fromkeys((dtypes.f8e4m3fn, dtypes.f8e4m3fnuz, dtypes.f8e5m2, dtypes.f8e5m2fnuz), 19),
     **dict.fromkeys((dtypes.u4, dtypes.i4), 21),
@@ -36,6 +38,11 @@ _STANDS_FOR: Final[dict[DType, DType]] = {dtypes.f16: dtypes.f32}
 def enum(dtype: DType) -> int:
     """The number that ``TensorProto.DataType`` gives an element type."""
     return _ENUM[dtype]
+
+
+def by_enum(number: int) -> DType:
+    """The element type with this number."""
+    return _BY_ENUM[number]
 
 
 def since(dtype: DType) -> int:

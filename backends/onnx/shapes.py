@@ -176,21 +176,18 @@ def _range(e: Emitter, node: Node, start: str, limit: str, delta: str) -> Any:
 
 @lowers("diagonal")
 def _diagonal(b: Builder, node: Node, x: Value) -> Any:
-    """The two axes are made one, in which the diagonal is a slice with a step of one row and one element."""
+    """The two axes are made one, in which the diagonal goes in steps of one row and one element."""
     attrs, shape = node.attrs, shape_of(node)
     rank = len(shape)
     first, second, offset = attrs["axis1"] % rank, attrs["axis2"] % rank, attrs["offset"]
     rest = [axis for axis in range(rank) if axis not in (first, second)]
     rows, columns = shape[first], shape[second]
     length = (node.result.tensor.shape or ())[-1]
-    if not isinstance(rows, int) or not isinstance(columns, int) or not isinstance(length, int):
-        return None
     lead = [shape[axis] for axis in rest]
     flat = b.reshape(b.permute(x, perm=[*rest, first, second]), shape=[*lead, rows * columns])
     start = offset if offset >= 0 else -offset * columns
-    stop = start + (length - 1) * (columns + 1) + 1 if length else 0
-    start = start if length else 0
-    return b.slice(flat, axes=[len(rest)], starts=[start], ends=[stop], steps=[columns + 1])
+    places = b.add(b.mul(b.arange(stop=length), b.size(columns + 1)), b.size(start))
+    return b.gather(flat, places, axis=len(rest))
 
 
 # ---- sequences and optionals
