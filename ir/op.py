@@ -85,6 +85,7 @@ _CONSTRAINTS: Final = {
     "complex": dtypes.COMPLEX,
     "string": frozenset((dtypes.string,)),
     "bits": dtypes.INTEGER | dtypes.BOOL,
+    "number": dtypes.NUMERIC | dtypes.BOOL,
     "ordered": dtypes.REAL | dtypes.BOOL,
     "inexact": dtypes.FLOAT | dtypes.COMPLEX,
 }
@@ -94,7 +95,7 @@ def operands(text: str) -> tuple[Operand, ...]:
     """Reads a row's operands, such as ``x: float T, weight: float T, bias?: float T`` or ``xs*: any T``.
 
     After the colon stands a set of element types (`any`, `numeric`, `real`, `float`, `int`, `index`, `bool`, `complex`,
-    `string`, `bits`, `ordered`, `inexact`, a dtype's name, or `type` for any type at all, sequences included), then
+    `string`, `bits`, `ordered`, `inexact`, `number` (or bool), a dtype's name, or `type` for any type at all, sequences included), then
     perhaps the name of a group whose members have one element type. ``?`` marks an operand that may be absent, ``*``
     a list.
     """

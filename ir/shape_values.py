@@ -4,18 +4,42 @@ from __future__ import annotations
 
 from typing import Final
 
-from isthmus.ir.dims import Dim
+from isthmus.ir import dtypes
+from isthmus.ir.dims import Dim, product
 from isthmus.ir.graph import Value
+from isthmus.ir.ops.numerics import MAX_FOLLOWED
+from isthmus.ir.types import Tensor
 
-DEPTH: Final = 16
-"""How many ops back a value is followed; who follows more keeps the elements of each value as it is built."""
+LIMIT: Final = 256
+"""How many ops are looked at for one value; who asks about every value keeps the answers as the graph is built."""
 
 
-def elements(value: Value | None, depth: int = DEPTH) -> tuple[Dim, ...] | None:
-    """The elements of an integer tensor in row-major order, as dims; None where that is not known."""
-    node = None if value is None else value.producer
-    if value is None or node is None or depth == 0 or node.regions:
+def elements(value: Value | None) -> tuple[Dim, ...] | None:
+    """The elements of a tensor of i64 or i32 in row-major order, as dims; None where that is not known."""
+    if value is None:
         return None
-    known = [elements(operand, depth - 1) for operand in node.operands]
-    found = node.op.infer_value(node.call(), *known)
-    return None if found is None else found[value.index]
+    known: dict[Value, tuple[Dim, ...] | None] = {}
+    stack = [value]
+    while stack and len(known) < LIMIT:
+        top = stack[-1]
+        node = top.producer
+        if top in known:
+            stack.pop()
+        elif node is None or node.regions or not _is_small(top):
+            known[top] = None
+        elif pending := [operand for operand in node.operands if operand is not None and operand not in known]:
+            stack += pending
+        else:
+            operands = [None if operand is None else known[operand] for operand in node.operands]
+            found = node.op.infer_value(node.call(), *operands)
+            for result in node.results:
+                known[result] = None if found is None else found[result.index]
+    return known.get(value)
+
+
+def _is_small(value: Value) -> bool:
+    type = value.type
+    if not isinstance(type, Tensor) or type.shape is None or type.dtype not in dtypes.INDEX:
+        return False
+    count = product(type.shape)
+    return isinstance(count, int) and count <= MAX_FOLLOWED

@@ -259,7 +259,7 @@ class Trilu(Op):
     """
 
     name = "trilu"
-    operands = operands("x: any T")
+    operands = operands("x: number T")
     attributes = {"upper": BOOL, "diagonal": DIM(0)}
     traits = Trait.PURE | Trait.COARSE | Trait.IDEMPOTENT
     source = "numpy.triu, numpy.tril"

@@ -100,6 +100,8 @@ class Elementwise(Op):
         if "f32" in names:
             special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5], np.float32)
             yield sample(*(np.roll(special, 3 * n) for n in range(len(self.operands))), note="special")
+        if dtypes.string in allowed:
+            yield sample(np.array(["a", "b"], object), np.array(["a", "c"], object), note="str")
         if "i64" in names and len(self.operands) == 2:
             yield sample(np.array([-7, 7, -7, 7, 5, 0, 1, -1]), np.array([2, -2, -2, 2, 0, 0, -3, -3]), note="signs")
 
@@ -269,7 +271,9 @@ class Cast(Op):
         target = call["dtype"]
         x = operands[0]
         if target.kind == "string":
-            return np.asarray(x.astype(str).astype(object), object).reshape(x.shape)
+            return np.asarray(numerics.wide(x).astype(str).astype(object), object).reshape(x.shape)
+        if x.dtype == object and target.is_float:
+            x = x.astype(np.float64)
         if x.dtype == target.numpy:
             return x
         if x.dtype.kind == "c" and not target.is_complex:
@@ -292,5 +296,7 @@ class Cast(Op):
         yield sample(x.astype(ml_dtypes.bfloat16), dtype=dtypes.f32, note="bf16-f32")
         yield sample(np.array([True, False]), dtype=dtypes.f32, note="bool-f32")
         yield sample(np.array(["1.5", "2"], object), dtype=dtypes.f32, note="str-f32")
+        yield sample(np.array(["1.5", "-inf"], object), dtype=dtypes.bf16, note="str-bf16")
+        yield sample(np.array([1 + 2j, 3], np.complex64), dtype=dtypes.f32, note="c64-f32")
         yield sample(np.float32(3), dtype=dtypes.i64, note="scalar")
         yield sample(x[:0], dtype=dtypes.i64, note="empty")

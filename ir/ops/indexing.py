@@ -53,6 +53,7 @@ class Gather(Op):
         yield sample(np.arange(4), np.zeros((0,), np.int64), note="none-i64")
         yield sample(_x(2, 2).astype(ml_dtypes.bfloat16), np.array([1]), note="bf16")
         yield sample(_x(2, 2) > 0, np.array([1, 1]), note="bool")
+        yield sample(np.array(["a", "b"], object), np.array([1, 0]), note="str")
 
 
 def _along(indices: Array, axis: int) -> tuple[Array, ...]:
@@ -241,7 +242,7 @@ class NonZero(Op):
     """The places of the elements that are not zero (or false), in row-major order: ``i64[u, rank]``."""
 
     name = "nonzero"
-    operands = operands("x: any")
+    operands = operands("x: number")
     source = "numpy.argwhere; torch.nonzero"
 
     def infer(self, call: Call) -> Sequence[Type]:

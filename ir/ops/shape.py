@@ -185,6 +185,8 @@ class Expand(Op):
         shape: tuple[Dim, ...] = x.shape  # type: ignore[assignment]
         if len(shape) > len(target):
             raise call.error(f"cannot be expanded to {list(target)}")
+        if any(dim.__class__ is int and dim < 0 for dim in target):
+            raise call.error(f"a size is negative: {list(target)}")
         for dim, wanted in zip(shape, target[len(target) - len(shape) :], strict=True):
             if dim is not wanted and not (dim.__class__ is int and dim == 1):
                 call.unify(dim, wanted, "expanded sizes")

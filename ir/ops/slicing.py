@@ -217,7 +217,7 @@ class Pad(Op):
     """
 
     name = "pad"
-    operands = operands("x: any T, value?: any T")
+    operands = operands("x: number T, value?: number T")
     attributes = {"before": DIMS, "after": DIMS, "mode": choice("constant", "reflect", "edge", "wrap")("constant")}
     source = "numpy.pad"
 
