@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from isthmus.ir.dims import INF, Bound, Dim, Expr, Symbol, bounds, hint, resolve, same, symbols
+from isthmus.ir.dtypes import is_dtype
 from isthmus.ir.location import UNKNOWN, Location
 
 
@@ -58,7 +59,7 @@ class Symbols:
     def fresh(self, prefix: str = "u", lo: Bound = 0, hi: Bound = INF, hint: int | None = None) -> Dim:
         """A new symbol, as a dim, named after `prefix` and a number."""
         number = self._counters.get(prefix, 0)
-        while (name := f"{prefix}{number}") in self.by_name:
+        while (name := f"{prefix}{number}") in self.by_name or is_dtype(name):  # u8 would read as a dtype
             number += 1
         self._counters[prefix] = number + 1
         return self.declare(name, lo, hi, hint).dim
