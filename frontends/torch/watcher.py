@@ -11,7 +11,7 @@ import torch
 from isthmus.frontends.torch import aliases
 from isthmus.frontends.torch.aliases import Aliases, Entry, Unknown, doubt, elementwise_strides
 from isthmus.frontends.torch.calls import Plan, plan_of
-from isthmus.frontends.torch.lowering import LOWERINGS, Lowering, dtype_of, torch_dtype
+from isthmus.frontends.torch.lowering import Lowering, dtype_of, torch_dtype
 from isthmus.frontends.torch.provenance import Provenance
 from isthmus.frontends.torch.sizes import Ratio, SizeNode, Sizes
 from isthmus.frontends.torch.tensors import Watched, watched
@@ -68,6 +68,7 @@ class Watcher(TorchDispatchMode):
         self.refusals: dict[tuple[str, str], Refusal] = {}
         self.notes: list[str] = []
         self.names: dict[int, str] = {}
+        self.inside: set[Entry] | None = None
         self.constants = Builder(self.graph)
         self._reals: dict[int, tuple[torch.Tensor, Entry]] = {}
         self._storages: dict[int, dict[Any, Entry]] = {}
@@ -134,7 +135,39 @@ class Watcher(TorchDispatchMode):
         """Names an owner for messages about writes."""
         self._labels[entry] = name
 
+    def changed(self, tensor: torch.Tensor) -> bool:
+        """Whether the model wrote to a real tensor."""
+        known = self._reals.get(id(tensor))
+        return known is not None and known[1].owner.version > 0
+
+    def output(self, leaf: Any) -> Value:
+        """The value of a result of the model or of a part of it.
+
+        Raises:
+            CaptureError: it is neither a tensor nor a number.
+        """
+        if isinstance(leaf, torch.Tensor):
+            return self.value(leaf)
+        if isinstance(leaf, torch.SymInt):
+            return self.w.b.size(self.sizes.take(leaf))
+        if isinstance(leaf, torch.SymFloat):
+            return self.w.tensor(self._take_float(leaf), dtypes.f64)
+        raise CaptureError(
+            f"the model returns a {type(leaf).__name__}, which is not a tensor",
+            location=self.provenance.here(),
+            remedy="return tensors, numbers, or tuples, lists, dicts and dataclasses of them",
+        )
+
+    def outputs(self, leaves: Sequence[Any]) -> list[Value]:
+        """The values of a model's results; plain numbers, strings and None among them stay out of the graph."""
+        return [self.output(leaf) for leaf in leaves if not isinstance(leaf, (int, float, str, bool, complex, type(None)))]
+
     def _written(self, owner: Entry) -> None:
+        if self.inside is not None and owner not in self.inside:
+            raise Refusal(
+                "a branch, loop or module kept whole writes to a tensor from outside",
+                remedy="return the new value from it",
+            )
         for beside in self._storages.values():
             entries = list(beside.values())
             if len(entries) > 1 and any(entry is owner for entry in entries):
@@ -151,6 +184,8 @@ class Watcher(TorchDispatchMode):
         """A tensor for the model to compute with."""
         if entry is None:
             entry = Entry(value)
+        if self.inside is not None:
+            self.inside.add(entry)
         type = value.type
         assert isinstance(type, Tensor), "only tensors are watched"
         give = self.sizes.give
@@ -508,5 +543,3 @@ SPECIAL: Final[dict[str, Callable[..., Any]]] = {
     "aten.sym_constrain_range_for_size.default": _check,
 }
 """Ops whose result is no tensor."""
-
-assert LOWERINGS is not None

@@ -1,0 +1,73 @@
+"""What every frontend hands over: a graph, and how to run the original beside it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from isthmus.ir.dims import Dim
+from isthmus.ir.dtypes import DType
+from isthmus.ir.graph import Graph
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor that stands for an example input.
+
+    Attributes:
+        dtype: its element type.
+        shape: its sizes; symbols are matched by name, and their range and hint are taken over.
+    """
+
+    dtype: DType
+    shape: tuple[Dim, ...]
+
+
+@dataclass
+class Captured(ABC):
+    """A model as a graph, with what is needed to compare the two.
+
+    Attributes:
+        graph: the model.
+        input_names: the names of the graph's inputs.
+        output_names: the names of the graph's outputs.
+        notes: what the user should know: assumptions on sizes, buffers that the model writes to, dims that became numbers.
+        seconds: how long each step took.
+    """
+
+    graph: Graph
+    input_names: list[str]
+    output_names: list[str]
+    notes: list[str] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @abstractmethod
+    def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
+        """The content of the graph's inputs, from a call of the model.
+
+        Raises:
+            UsageError: the call has another structure than the one that was captured.
+        """
+
+    @abstractmethod
+    def unflatten(self, outputs: list[Array]) -> Any:
+        """The graph's outputs in the model's own structure, as the framework's tensors."""
+
+    @abstractmethod
+    def eager(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
+        """The original model's flat outputs, run plainly."""
+
+    @abstractmethod
+    def fresh_inputs(self, seed: int, sizes: Mapping[str, int] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """New arguments of the same kind with other values.
+
+        Args:
+            seed: of the generator that they are drawn from.
+            sizes: the size of each symbol by name; the hints by default.
+        """

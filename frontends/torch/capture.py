@@ -1,0 +1,361 @@
+"""From a torch model to a graph: watch it once, watch it again at other sizes, and hand over the graph."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from isthmus.frontends.base import Array, Captured
+from isthmus.frontends.torch import aten as aten
+from isthmus.frontends.torch.control import composite
+from isthmus.frontends.torch.escapes import real, swapped
+from isthmus.frontends.torch.inputs import Inputs, flatten
+from isthmus.frontends.torch.provenance import raised_at
+from isthmus.frontends.torch.restore import flags, untouched
+from isthmus.frontends.torch.sources import Source, source_of
+from isthmus.frontends.torch.tensors import Watched
+from isthmus.frontends.torch.unsupported import stop
+from isthmus.frontends.torch.watcher import Watcher
+from isthmus.frontends.torch.weights import contents
+from isthmus.ir import dims
+from isthmus.ir.dims import symbols
+from isthmus.ir.equality import difference
+from isthmus.ir.errors import CaptureError, IsthmusError, Refusal, UnsupportedError, UsageError
+from isthmus.ir.graph import Graph, Value
+from pydantic import BaseModel, ConfigDict
+from torch.utils import _pytree as pytree
+
+
+class CaptureOptions(BaseModel):
+    """How a model is captured.
+
+    Attributes:
+        on_size_branch: a branch on a size that depends on data is recorded as an assumption, or refused.
+        buffers: buffers and parameters that the model writes to are reported, made further outputs, or refused.
+        coarse: modules kept as one node each, by path, class name or class.
+        export_flags: models that ask whether they are being exported or compiled hear yes.
+        second_watch: a model with dynamic sizes is watched again at other sizes, and both graphs must be equal.
+    """
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True)
+
+    on_size_branch: Literal["record", "refuse"] = "record"
+    buffers: Literal["report", "output", "refuse"] = "report"
+    coarse: tuple[str | type, ...] = ()
+    export_flags: bool = True
+    second_watch: bool = True
+
+
+class _Watch:
+    """One finished watch."""
+
+    def __init__(self, graph: Graph, watcher: Watcher, spec: pytree.TreeSpec, leaves: list[Any], written: dict[str, Value]) -> None:
+        self.graph = graph
+        self.watcher = watcher
+        self.spec = spec
+        self.leaves = leaves
+        self.written = written
+
+
+class TorchCaptured(Captured):
+    """A captured torch model."""
+
+    source: Source
+    inputs: Inputs
+    spec: pytree.TreeSpec
+    leaves: list[Any]
+    written: list[str]
+
+    def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
+        return self.inputs.arrays(args, kwargs or {})
+
+    def unflatten(self, outputs: list[Array]) -> Any:
+        given = iter(zip(self.graph.outputs, outputs, strict=True))
+        leaves = []
+        for leaf in self.leaves:
+            if isinstance(leaf, torch.Tensor):
+                value, array = next(given)
+                leaves.append(real(array, value.tensor.dtype))
+            elif isinstance(leaf, (torch.SymInt, torch.SymFloat)):
+                leaves.append(next(given)[1].item())
+            else:
+                leaves.append(leaf)
+        return pytree.tree_unflatten(leaves, self.spec)
+
+    def eager(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
+        state = {}
+        if self.written and self.source.module is not None:  # the model may write to these; its own stay as they are
+            everything = {**dict(self.source.module.named_parameters()), **dict(self.source.module.named_buffers())}
+            state = {name: everything[name].detach().clone() for name in self.written if name in everything}
+        with torch.no_grad(), untouched(self.source.module):
+            if state:
+                results = torch.func.functional_call(self.source.module, state, args, dict(kwargs or {}))  # type: ignore[arg-type]
+            else:
+                results = self.source.call(*args, **(kwargs or {}))
+        arrays = [
+            contents(leaf) if isinstance(leaf, torch.Tensor) else np.asarray(leaf)
+            for leaf, known in zip(flatten(results)[0], self.leaves, strict=True)
+            if isinstance(known, (torch.Tensor, torch.SymInt, torch.SymFloat))
+        ]
+        return arrays + [contents(state[name]) for name in self.written if len(self.output_names) > len(arrays)]
+
+    def fresh_inputs(self, seed: int, sizes: Mapping[str, int] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return self.inputs.fresh(seed, sizes or {})
+
+
+def capture(
+    model: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    options: CaptureOptions | None = None,
+) -> TorchCaptured:
+    """Writes a model down as a graph, by running it once on tensors without data.
+
+    Args:
+        model: a module, an ``ExportedProgram``, an ``fx.GraphModule`` or a function; in the mode (train or eval) it is in.
+        args: example inputs, or `TensorSpec`s in their place.
+        kwargs: the same, by keyword.
+        dynamic_shapes: which sizes are dynamic: as for ``torch.export.export``, or with names in place of `Dim` objects.
+        input_names: names for the inputs; when there are more names than inputs, the others name the parameters in the
+            order of the state dict.
+        output_names: names for the outputs.
+        options: see `CaptureOptions`.
+
+    Raises:
+        UsageError: the arguments, names or dynamic shapes do not fit the model.
+        CaptureError: the model raised an error, or left the watched world; it names the line.
+        UnsupportedError: ops cannot be carried over; it names them all.
+    """
+    options = options or CaptureOptions()
+    if isinstance(args, torch.Tensor):
+        args = (args,)
+    began = time.perf_counter()
+    source = source_of(model, args, kwargs or {})
+    inputs = Inputs(source.signature, args, kwargs or {}, source.dynamic_shapes or dynamic_shapes, tuple(input_names or ()))
+    parameters = list((input_names or ())[len(inputs.leaves) :])
+    names = source.names(parameters)
+    notes: list[str] = []
+
+    def once(hints: Mapping[str, int]) -> _Watch:
+        with untouched(source.module):
+            return _watch(source, inputs, hints, names, options)
+
+    hints = inputs.first_hints()
+    try:
+        first = once(hints)
+    except UnsupportedError:
+        raise
+    except CaptureError as error:
+        own = {name: size for name, size in _own_sizes(inputs).items() if name in hints}
+        if own == hints:
+            raise
+        first = once({})
+        notes.append(f"captured at the example's own sizes, since other ones failed: {error.message}")
+    seconds = {"watch": time.perf_counter() - began}
+    graph = first.graph
+    if options.second_watch and first.watcher.sizes.declared:
+        second = time.perf_counter()
+        _compare(first, once, graph)
+        seconds["second watch"] = time.perf_counter() - second
+    graph.settle()
+    captured = TorchCaptured(graph, [leaf.name for leaf in inputs.leaves], [], notes, seconds)
+    captured.source, captured.inputs, captured.spec, captured.leaves = source, inputs, first.spec, first.leaves
+    captured.written = list(first.written)
+    captured.notes += [*first.watcher.notes, *first.watcher.sizes.notes]
+    captured.notes += [f"assumed: {assumption} ({assumption.location})" for assumption in graph.symbols.assumptions]
+    captured.output_names = _output_names(first, options, output_names)
+    for symbol in first.watcher.sizes.declared:
+        symbol.hint = _own_sizes(inputs).get(symbol.name, symbol.hint)
+    return captured
+
+
+def _own_sizes(inputs: Inputs) -> dict[str, int]:
+    """The example's sizes by symbol."""
+    found: dict[str, int] = {}
+    for leaf in inputs.leaves:
+        for dim, size in zip(leaf.shape, leaf.tensor.shape, strict=True):
+            symbol = None if isinstance(dim, int) else dim.symbol
+            if symbol is not None:
+                found.setdefault(symbol.name, int(size))
+    return found
+
+
+def _watch(
+    source: Source, inputs: Inputs, hints: Mapping[str, int], names: Mapping[int, str], options: CaptureOptions,
+) -> _Watch:  # fmt: skip
+    """Runs the model once under the watcher."""
+    watcher = Watcher(options.on_size_branch)
+    graph = watcher.graph
+    watcher.sizes.declared, watcher.sizes.auto = inputs.declare(graph.symbols, hints)
+    watcher.names = dict(names)
+    tensors = []
+    for leaf, type in zip(inputs.leaves, inputs.types(), strict=True):
+        value = graph.add_input(type, leaf.name)
+        tensor = watcher.tensor(value, None, leaf.tensor.device)
+        watcher.label(tensor.entry, f"the input {leaf.name}")
+        tensors.append(tensor)
+    args, kwargs = inputs.rebuild(tensors)
+    below = None
+    try:
+        with flags(options.export_flags), swapped(watcher), torch.no_grad(), torch.random.fork_rng([]):
+            with watcher.provenance.modules(source.paths, _around(watcher, options)), watcher:
+                below = torch._C._AutoDispatchBelowAutograd()
+                results = source.call(*args, **kwargs)
+                del below
+                leaves, spec = flatten(results)
+                values = watcher.outputs(leaves)
+                written = _written(watcher, source.module)
+    except IsthmusError as error:
+        error.location = error.location or raised_at(error, watcher.provenance)
+        if watcher.refusals and not isinstance(error, UnsupportedError):
+            raise stop(watcher) from error
+        if isinstance(error, Refusal):
+            raise CaptureError(
+                error.message, op=error.op, location=error.location, found=error.found, remedy=error.remedy
+            ) from error
+        raise
+    except Exception as error:
+        if watcher.refusals:
+            raise stop(watcher) from error
+        raise CaptureError(
+            f"the model raised {type_name(error)}: {error}",
+            location=raised_at(error, watcher.provenance),
+            remedy="check that the model runs on the example inputs; it was watched at sizes "
+            + (", ".join(f"{s.name}={s.hint}" for s in watcher.sizes.declared) or "of the example"),
+        ) from error
+    if watcher.refusals:
+        raise stop(watcher)
+    _report(watcher, written, options)
+    if options.buffers == "output":
+        values += written.values()
+    graph.set_outputs(values)
+    return _Watch(graph, watcher, spec, leaves, written)
+
+
+def type_name(error: BaseException) -> str:
+    """The name of an exception's class."""
+    return type(error).__name__
+
+
+def _around(watcher: Watcher, options: CaptureOptions) -> Callable[..., Any] | None:
+    """What runs in place of a module's call, when some are to be kept whole."""
+    if not options.coarse:
+        return None
+    words = {word for word in options.coarse if isinstance(word, str)}
+    classes = tuple(word for word in options.coarse if isinstance(word, type))
+
+    def around(module: torch.nn.Module, name: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if name in words or type(module).__name__ in words or isinstance(module, classes):
+            return composite(watcher, type(module).__name__, lambda: call(*args, **kwargs))
+        return call(*args, **kwargs)
+
+    return around
+
+
+def _written(watcher: Watcher, module: torch.nn.Module | None) -> dict[str, Value]:
+    """Parameters and buffers that the model wrote to or replaced, with their last value."""
+    found = watcher.written()
+    if module is None:
+        return found
+    for path, part in module.named_modules():
+        for key, held in (*part._buffers.items(), *part.__dict__.items()):
+            name = f"{path}.{key}" if path else key
+            if isinstance(held, Watched):
+                if key in part._buffers:
+                    found[name] = watcher.value(held)
+                else:
+                    watcher.notes.append(f"the model keeps a tensor on itself as {name}; the graph does not")
+    return found
+
+
+def _report(watcher: Watcher, written: dict[str, Value], options: CaptureOptions) -> None:
+    inputs = [name for name in written if name.startswith("the input ")]
+    for name in inputs:
+        del written[name]
+        watcher.notes.append(f"the model writes to {name}; the graph leaves it as it is")
+    if not written:
+        return
+    names = ", ".join(written)
+    if options.buffers == "refuse":
+        raise CaptureError(
+            f"the model writes to {names}",
+            remedy="put the model into eval mode, or capture with buffers='output' or 'report'",
+        )
+    if options.buffers == "report":
+        watcher.notes.append(f"the model writes to {names}; the graph computes with the new values and does not keep them")
+
+
+def _compare(first: _Watch, once: Callable[[Mapping[str, int]], _Watch], graph: Graph) -> None:
+    """Watches the model at other sizes: the graphs must be equal.
+
+    Raises:
+        CaptureError: they are not; the first difference is in the message.
+    """
+    declared = first.watcher.sizes.declared
+    hints = _other_sizes(first)
+    if all(symbol.hint == hints.get(symbol.name) for symbol in declared):
+        return
+    sizes = ", ".join(f"{name}={size}" for name, size in hints.items())
+    other = once(hints)
+    for name, symbol in other.graph.symbols.by_name.items():
+        mine = graph.symbols.by_name.get(name)
+        if mine is not None:
+            symbol.hint = mine.hint
+    found = difference(graph, other.graph)
+    if found is not None:
+        before = ", ".join(f"{symbol.name}={symbol.hint}" for symbol in declared)
+        raise CaptureError(
+            f"the model computes something else at {sizes} than at {before}: {found}",
+            remedy="Python code that depends on sizes (a counter, a cache, a branch on a number) was decided by the example; "
+            "make it independent of the sizes, or declare them static",
+        )
+
+
+def _other_sizes(first: _Watch) -> dict[str, int]:
+    """Sizes for the second watch: within the ranges, and such that all that was assumed holds."""
+    graph = first.graph
+    declared = [symbol for symbol in first.watcher.sizes.declared if symbol.joined is None]
+    current = {symbol: int(symbol.hint or 1) for symbol in declared}
+
+    def holds(values: dict[Any, int]) -> bool:
+        for assumption in graph.symbols.assumptions:
+            left, right = dims.resolve(assumption.left), dims.resolve(assumption.right)
+            if all(symbol in values for symbol in (*symbols(left), *symbols(right))):
+                a, b = dims.evaluate(left, values), dims.evaluate(right, values)
+                if not {"==": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[assumption.relation]:
+                    return False
+        return True
+
+    for symbol in declared:
+        size = current[symbol]
+        for candidate in (size * 2, size * 3, size + 32, size + 16, size + 8, size + 4, size + 2, size + 1, size - 1, size // 2):
+            taken = {dim for other, dim in current.items() if other is not symbol}
+            fits = symbol.lo <= candidate <= symbol.hi and candidate > 1 and candidate not in taken
+            if fits and holds({**current, symbol: candidate}):
+                current[symbol] = candidate
+                break
+    return {symbol.name: size for symbol, size in current.items()}
+
+
+def _output_names(first: _Watch, options: CaptureOptions, names: Sequence[str] | None) -> list[str]:
+    count = len(first.graph.outputs)
+    paths = [
+        "_".join(str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", "")))) for key in path)
+        for path, leaf in pytree.tree_flatten_with_path(pytree.tree_unflatten(first.leaves, first.spec))[0]
+        if isinstance(leaf, (torch.Tensor, torch.SymInt, torch.SymFloat))
+    ]
+    found = [
+        "output" if not path else f"output_{path}" if path.replace("_", "").isdigit() else path for path in paths
+    ] + (list(first.written) if options.buffers == "output" else [])
+    if names is not None:
+        if len(names) > count:
+            raise UsageError(f"{len(names)} output_names for {count} outputs", found=", ".join(names))
+        found[: len(names)] = names
+    return found

@@ -1,0 +1,139 @@
+"""Where the program takes data out of the watched world: methods of `torch.Tensor`, swapped while a model is watched.
+
+What depends on no input is computed from the real weights, lazily, and handed out as real data: this is how a detour
+through numpy becomes a constant. What depends on an input is an error that names the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+from isthmus.frontends.torch.aliases import doubt
+from isthmus.frontends.torch.lowering import torch_dtype
+from isthmus.frontends.torch.tensors import Watched
+from isthmus.ir.dtypes import DType
+
+if TYPE_CHECKING:
+    from isthmus.frontends.torch.watcher import Watcher
+
+_TRUTH: Final = frozenset(("__bool__",))
+_WHAT: Final = {
+    "__bool__": "the truth",
+    "__contains__": "the truth",
+    "__int__": "the number",
+    "__index__": "the number",
+    "__float__": "the number",
+    "__complex__": "the number",
+    "tolist": "the content (tolist)",
+    "numpy": "the content (numpy)",
+    "__array__": "the content (numpy)",
+    "__dlpack__": "the content (dlpack)",
+    "data_ptr": "the address",
+    "untyped_storage": "the storage",
+    "storage": "the storage",
+}
+
+
+def real(content: np.ndarray[Any, Any], dtype: DType) -> torch.Tensor:
+    """A real tensor with this content."""
+    copy = np.array(content, order="C")
+    theirs = torch_dtype(dtype)
+    if copy.dtype.isbuiltin == 1:
+        return torch.from_numpy(copy)
+    return torch.from_numpy(copy.view(np.int16 if copy.itemsize == 2 else np.uint8)).view(theirs)
+
+
+@contextmanager
+def swapped(watcher: Watcher) -> Iterator[None]:
+    """Swaps the methods, for a while."""
+    saved = {name: torch.Tensor.__dict__.get(name) for name in (*_WHAT, "contiguous")}
+    factories = {name: getattr(torch, name) for name in ("tensor", "as_tensor")}
+    for name, what in _WHAT.items():
+        setattr(torch.Tensor, name, _method(watcher, name, what, getattr(torch.Tensor, name)))
+    torch.Tensor.contiguous = _contiguous(torch.Tensor.contiguous)  # type: ignore[method-assign, assignment]
+    for name, original in factories.items():
+        setattr(torch, name, _factory(original))
+    try:
+        yield
+    finally:
+        for name, old in saved.items():
+            if old is None:
+                delattr(torch.Tensor, name)
+            else:
+                setattr(torch.Tensor, name, old)
+        for name, original in factories.items():
+            setattr(torch, name, original)
+
+
+def _method(watcher: Watcher, name: str, what: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if self.__class__ is not Watched and not watcher.changed(self):
+            return original(self, *args, **kwargs)
+        value = watcher.value(self)
+        address = name in ("data_ptr", "untyped_storage", "storage")
+        content = None if address else watcher.w.knowledge.content(value)
+        if content is None:
+            if name in ("__int__", "__index__") and value.tensor.dtype.is_integer:
+                return int(watcher.item(self))  # the size says that it may not become a number
+            watcher.escapes(what, self)
+        with torch._C._DisableTorchDispatch():
+            return original(real(content, value.tensor.dtype), *args, **kwargs)
+
+    return method
+
+
+def _contiguous(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`Tensor.contiguous` asks no one when the strides say that the tensor is: so an uncertain one is noted here."""
+
+    def contiguous(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
+        if result is self and self.__class__ is Watched and not self.entry.certain:  # type: ignore[attr-defined]
+            result = torch.ops.aten.alias(self)
+            doubt_between(self, result)
+        return result
+
+    return contiguous
+
+
+def doubt_between(left: Any, right: Any) -> None:
+    """Makes two tensors, of which one is an alias of the other, doubtful neighbours instead."""
+    right.entry.base = right.entry.take = right.entry.push = None
+    right.entry.version = 0
+    doubt(left.entry, right.entry, "it is not known whether .contiguous() made a copy of it")
+
+
+def _factory(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.tensor` and `torch.as_tensor` of lists with sizes or watched scalars in them: a stack of scalars."""
+
+    def factory(data: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(data, Watched) and _watched_inside(data):
+            dtype = kwargs.get("dtype") or (args[0] if args else None)
+            result = _stacked(data)
+            return result if dtype is None else result.to(dtype)
+        return original(data, *args, **kwargs)
+
+    return factory
+
+
+def _watched_inside(data: Any) -> bool:
+    if isinstance(data, (list, tuple)):
+        return any(_watched_inside(item) for item in data)
+    return isinstance(data, (Watched, torch.SymInt, torch.SymFloat))
+
+
+def _stacked(data: Any) -> torch.Tensor:
+    if isinstance(data, (list, tuple)):
+        parts = [_stacked(item) for item in data]
+        dtype = parts[0].dtype
+        for part in parts:
+            dtype = torch.promote_types(dtype, part.dtype)
+        return torch.stack([part.to(dtype) for part in parts])
+    if isinstance(data, torch.Tensor):
+        return data.detach().clone()
+    whole = isinstance(data, (torch.SymInt, int)) and not isinstance(data, bool)
+    dtype = torch.bool if isinstance(data, bool) else torch.int64 if whole else torch.get_default_dtype()
+    return torch.full((), data, dtype=dtype)

@@ -1,0 +1,69 @@
+"""The model comes back as it went in: its attributes, and torch's own flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import torch
+
+_CONTAINERS: Final = (dict, list, set)
+
+
+@contextmanager
+def untouched(model: Any) -> Iterator[None]:
+    """Puts back every module's attributes, and the content of the plain containers among them."""
+    modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
+    saved = []
+    for module in modules:
+        attributes = dict(module.__dict__)
+        containers = [(held, held.copy()) for held in attributes.values() if isinstance(held, _CONTAINERS)]
+        saved.append((module, attributes, containers))
+    try:
+        yield
+    finally:
+        for module, attributes, containers in saved:
+            # Only what differs is written, since an equal dict may be shared with torch's own machinery.
+            now = module.__dict__
+            if len(now) != len(attributes) or any(now.get(key) is not held for key, held in attributes.items()):
+                now.clear()
+                now.update(attributes)
+            for held, before in containers:
+                if not _same(held, before):
+                    held.clear()
+                    held.extend(before) if isinstance(held, list) else held.update(before)
+
+
+def _same(held: Any, before: Any) -> bool:
+    if len(held) != len(before):
+        return False
+    if isinstance(held, set):
+        return {id(item) for item in held} == {id(item) for item in before}
+    left, right = (held.items(), before.items()) if isinstance(held, dict) else (enumerate(held), enumerate(before))
+    return all(a == b and x is y for (a, x), (b, y) in zip(left, right, strict=True))
+
+
+@contextmanager
+def flags(export: bool) -> Iterator[None]:
+    """Torch's flags while a model is watched.
+
+    The fast path of multi-head attention is off, since it would hide the model behind one op. With `export`, models that
+    ask whether they are being exported or compiled hear yes: many then leave out branches on data.
+    """
+    mha = torch.backends.mha.get_fastpath_enabled()
+    compiler, onnx = torch.compiler, torch.onnx
+    before = compiler._is_compiling_flag, compiler._is_exporting_flag, onnx.is_in_onnx_export
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        if export:
+            compiler._is_compiling_flag = compiler._is_exporting_flag = True
+            onnx.is_in_onnx_export = _yes
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(mha)
+        compiler._is_compiling_flag, compiler._is_exporting_flag, onnx.is_in_onnx_export = before
+
+
+def _yes() -> bool:
+    return True

@@ -1,0 +1,112 @@
+"""What can be captured: modules, functions, exported programs and fx graphs, seen as one callable with named weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from isthmus.ir.errors import CaptureError, UsageError
+
+
+@dataclass
+class Source:
+    """A model to watch.
+
+    Attributes:
+        call: runs it.
+        signature: the function whose parameters name its arguments.
+        module: the module that holds its weights; None for a plain function.
+        paths: the path of each module by its id.
+        dynamic_shapes: the dynamic sizes that it brings along, in the form of `Inputs`; None for none.
+    """
+
+    call: Callable[..., Any]
+    signature: Callable[..., Any]
+    module: torch.nn.Module | None
+    paths: dict[int, str]
+    dynamic_shapes: Any = None
+
+    def names(self, wanted: Sequence[str]) -> dict[int, str]:
+        """The name of each parameter and buffer by its id; the first ones in the state dict's order may be given.
+
+        Raises:
+            UsageError: there are more names than parameters.
+        """
+        if self.module is None:
+            if wanted:
+                raise UsageError("there are more input_names than inputs", found=", ".join(wanted))
+            return {}
+        found: dict[int, str] = {}
+        for name, tensor in (*self.module.named_parameters(), *self.module.named_buffers()):
+            found.setdefault(id(tensor), name)
+        if wanted:
+            order = [tensor for tensor in self.module.state_dict(keep_vars=True).values() if isinstance(tensor, torch.Tensor)]
+            if len(wanted) > len(order):
+                raise UsageError(f"{len(wanted)} input_names are left for the {len(order)} parameters and buffers of the model")
+            found.update((id(tensor), name) for tensor, name in zip(order, wanted, strict=False))
+        return found
+
+
+def source_of(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Source:
+    """A model of any kind as something to watch.
+
+    Raises:
+        CaptureError: it is scripted.
+        UsageError: it cannot be called.
+    """
+    if isinstance(model, torch.export.ExportedProgram):
+        return _exported(model)
+    if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        raise CaptureError(
+            "scripted models are not captured yet",
+            op=type(model).__name__,
+            remedy="give the model it was scripted from, or an ExportedProgram of it",
+        )
+    if isinstance(model, torch.nn.Module):
+        paths = {id(module): name for name, module in model.named_modules()}
+        return Source(model, model.forward, model, paths)
+    if not callable(model):
+        raise UsageError("the model cannot be called", expected="a module, a function or an ExportedProgram", found=repr(model))
+    module = getattr(model, "__self__", None)
+    if isinstance(module, torch.nn.Module):
+        return Source(model, model, module, {id(part): name for name, part in module.named_modules()})
+    return Source(model, model, None, {})
+
+
+def _exported(program: torch.export.ExportedProgram) -> Source:
+    """An exported program, with the sizes that it was exported with as dynamic ones."""
+    module = program.module()
+    placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    shapes: dict[str, dict[int, Any]] = {}
+    for name in program.graph_signature.user_inputs:
+        value = placeholders[name].meta.get("val") if isinstance(name, str) and name in placeholders else None
+        if isinstance(value, torch.Tensor):
+            shapes[name] = {
+                axis: word for axis, size in enumerate(value.shape) if (word := _word(size, program.range_constraints)) is not None
+            }
+    paths = {id(part): name for name, part in module.named_modules()}
+    return Source(module, module.forward, module, paths, shapes or None)
+
+
+def _word(size: Any, ranges: Mapping[Any, Any]) -> Any:
+    """A size of an exported program's input as a `torch.export.Dim`; None for a fixed one."""
+    if not isinstance(size, torch.SymInt):
+        return None
+    expression = size.node.expr
+    (symbol,) = expression.free_symbols or (None,)
+    if symbol is None:
+        return None
+    bounds = ranges.get(symbol)
+    lo, hi = (0, None) if bounds is None else (bounds.lower, bounds.upper)
+    finite = hi is not None and getattr(hi, "is_finite", True) and int(hi) < 2**62 if hi is not None and str(hi) != "int_oo" else False
+    dim = torch.export.Dim(str(symbol), min=max(1, int(lo)), max=int(hi) if finite else None)
+    if expression == symbol:
+        return dim
+    factor = expression.coeff(symbol)
+    offset = expression - factor * symbol
+    if not (factor.is_integer and offset.is_integer and offset.is_number):
+        return None
+    scaled = dim if factor == 1 else int(factor) * dim
+    return scaled if offset == 0 else scaled + int(offset)
