@@ -417,7 +417,7 @@ def match(call: Call, wanted: Type, given: Type, free: set[Symbol], sizes: dict[
     for dim, size in zip(wanted.shape, given.shape, strict=True):
         symbol = None if isinstance(dim, int) else dim.symbol
         if symbol in free and symbol not in sizes:
-            sizes[symbol] = size  # type: ignore[index]
+            sizes[symbol] = size
         else:
             call.unify(substitute(dim, sizes), size, f"the sizes of {what} and the body")
 

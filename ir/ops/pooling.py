@@ -18,7 +18,7 @@ from isthmus.ir.dims import Dim
 from isthmus.ir.dtypes import i64
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
 from isthmus.ir.ops.conv import offsets, padded, spatial, steps, window_count
-from isthmus.ir.ops.numerics import compute, lowest
+from isthmus.ir.ops.numerics import compute, lowest, wide
 from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Array
 
@@ -129,8 +129,9 @@ class MaxPoolWithIndex(Op):
         (x,) = operands
         sizes, strides, dilations = x.shape[2:], call["strides"], call["dilations"]
         count = len(sizes)
-        full, counts = cover(call, x, lowest(np.dtype(np.float32)) if x.dtype.kind not in "iu" else lowest(x.dtype), dilations)
-        best = np.empty((*x.shape[:2], *counts), x.dtype)
+        least = lowest(wide(x[:0]).dtype)
+        full, counts = cover(call, x, least, dilations)
+        best = np.full((*x.shape[:2], *counts), least, x.dtype)
         index = np.full(best.shape, -1, np.int64)
         for offset in offsets(call["kernel"]):
             # Where this place of the window is in the input: a row, a column, ... and whether that is inside.
