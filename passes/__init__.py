@@ -1,26 +1,48 @@
 """Passes: transformations of graphs, rules, and legalization."""
 
+from isthmus.passes.batch_norm import FoldBatchNorm
+from isthmus.passes.canonicalize import Canonicalize
 from isthmus.passes.cse import CommonSubexpressions
 from isthmus.passes.dead_code import DeadCode
 from isthmus.passes.dims import DimArithmetic
 from isthmus.passes.driver import Pass, PassRecord, Phase, Pipeline, count_nodes, flatten, run_pass, run_passes
 from isthmus.passes.fold import Fold
+from isthmus.passes.fuse import Fuse
 from isthmus.passes.legalize import Target, legalize
 from isthmus.passes.rewrite import Rewriting
 from isthmus.passes.rules import NearMiss, NodeRule, Refused, Rule, explain, on, refuse, rule
 
 __all__ = [
-    "CommonSubexpressions", "DeadCode", "DimArithmetic", "Fold", "NearMiss", "NodeRule", "Pass", "PassRecord", "Phase",
-    "Pipeline", "Refused", "Rewriting", "Rule", "Target", "cleanup_passes", "count_nodes", "default_passes", "explain",
-    "flatten", "legalize", "on", "refuse", "rule", "run_pass", "run_passes",
+    "Canonicalize", "CommonSubexpressions", "DeadCode", "DimArithmetic", "Fold", "FoldBatchNorm", "Fuse", "NearMiss",
+    "NodeRule", "Pass", "PassRecord", "Phase", "Pipeline", "Refused", "Rewriting", "Rule", "Target", "cleanup_passes",
+    "count_nodes", "default_passes", "default_pipeline", "explain", "flatten", "legalize", "on", "refuse", "rule",
+    "run_pass", "run_passes",
 ]  # fmt: skip
 
 
+def default_pipeline() -> Pipeline:
+    """What happens to a graph between a frontend and legalization, as phases of new passes."""
+    return (
+        Phase(
+            "canonicalize",
+            (DimArithmetic(), Canonicalize(), Fold(), CommonSubexpressions(), DeadCode()),
+            before="a valid graph",
+            after="no op without effect, no constant that is not folded (where that does not grow the model), nothing twice",
+        ),
+        Phase(
+            "fuse",
+            (Fuse(), FoldBatchNorm(), Canonicalize(), Fold(), CommonSubexpressions(), DeadCode()),
+            before="what the phase before gave: patterns are written for canonical forms",
+            after="coarse ops where fine ones spelt them; no batch norm behind a layer of which it can be a part",
+        ),
+    )
+
+
 def default_passes() -> list[Pass]:
-    """New passes for a graph as a frontend gives it."""
-    return [DimArithmetic(), Fold(), CommonSubexpressions(), DeadCode()]
+    """The passes of `default_pipeline`, in order."""
+    return flatten(default_pipeline())
 
 
 def cleanup_passes() -> list[Pass]:
-    """New passes for a graph that was just legalized: nothing that they do makes a legal node illegal."""
+    """New passes for a graph that was just legalized: they only remove nodes or make constants of them, so it stays legal."""
     return [Fold(), CommonSubexpressions(), DeadCode()]

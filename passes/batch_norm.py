@@ -89,6 +89,8 @@ def _signature(dtype: DType) -> str:
     return f"batch_norm.scaled.{dtype}"
 
 
-def batch_norm() -> Rewriting:
-    """A pass that folds batch norm into the layers before it."""
-    return Rewriting("batch_norm", (into_weights,))
+class FoldBatchNorm(Rewriting):
+    """Folds batch norm into the layers before it."""
+
+    def __init__(self) -> None:
+        super().__init__("batch_norm", (into_weights,))

@@ -7,6 +7,8 @@ from isthmus.passes.no_ops import NO_OPS
 from isthmus.passes.rewrite import Rewriting
 
 
-def canonicalize() -> Rewriting:
-    """A pass that takes away no-ops and merges chains until nothing is left to do."""
-    return Rewriting("canonicalize", (*NO_OPS, *CHAINS))
+class Canonicalize(Rewriting):
+    """Takes away no-ops and merges chains until nothing is left to do."""
+
+    def __init__(self) -> None:
+        super().__init__("canonicalize", (*NO_OPS, *CHAINS))

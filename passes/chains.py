@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import ml_dtypes
 
@@ -12,7 +12,7 @@ from isthmus.ir.dtypes import DType
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.op import Trait
 from isthmus.ir.symbols import Symbols
-from isthmus.passes.rules import Replacement, on
+from isthmus.passes.rules import on
 
 
 def _before(node: Node, name: str) -> Node | None:
@@ -27,7 +27,7 @@ def _shape(value: Value | None) -> tuple[Dim, ...] | None:
 
 
 @on(Trait.LAYOUT)
-def layout(b: Builder, node: Node) -> Replacement:
+def layout(b: Builder, node: Node) -> Any:
     """Changes of shape one after the other are one; one that only adds or drops sizes of 1 is an `unsqueeze` or `squeeze`."""
     x = node.operands[0]
     while x is not None and x.producer is not None and Trait.LAYOUT in x.producer.op.traits:
@@ -44,7 +44,7 @@ def layout(b: Builder, node: Node) -> Replacement:
         done = x is node.operands[0] and node.op.name == "reshape"
         return b.reshape(x, shape=new) if provable and not done else None
     name, axes = form
-    return b.squeeze(x, axes=axes) if name == "squeeze" else b.unsqueeze(x, axes=axes)  # type: ignore[no-any-return]
+    return b.squeeze(x, axes=axes) if name == "squeeze" else b.unsqueeze(x, axes=axes)
 
 
 def _layout_form(symbols: Symbols, old: tuple[Dim, ...], new: tuple[Dim, ...]) -> tuple[str, list[int]] | None:
@@ -67,23 +67,23 @@ def _layout_form(symbols: Symbols, old: tuple[Dim, ...], new: tuple[Dim, ...]) -
 
 
 @on("permute")
-def permutations(b: Builder, node: Node) -> Replacement:
+def permutations(b: Builder, node: Node) -> Any:
     """Two permutations are one; one that moves only sizes of 1 is a `reshape`."""
     inner = _before(node, "permute")
     perm = node.attrs["perm"]
     if inner is not None:
-        return b.permute(inner.operands[0], perm=[inner.attrs["perm"][axis] for axis in perm])  # type: ignore[no-any-return]
+        return b.permute(inner.operands[0], perm=[inner.attrs["perm"][axis] for axis in perm])
     shape = _shape(node.operands[0])
     if shape is None:
         return None
     moved = [axis for axis in perm if not (shape[axis].__class__ is int and shape[axis] == 1)]
     if moved == sorted(moved):
-        return b.reshape(node.operands[0], shape=[shape[axis] for axis in perm])  # type: ignore[no-any-return]
+        return b.reshape(node.operands[0], shape=[shape[axis] for axis in perm])
     return None
 
 
 @on("slice")
-def slices(b: Builder, node: Node) -> Replacement:
+def slices(b: Builder, node: Node) -> Any:
     """A slice of a slice is one slice; axes that are kept whole are not mentioned."""
     inner = _before(node, "slice")
     source = inner.operands[0] if inner is not None else node.operands[0]
@@ -106,7 +106,7 @@ def slices(b: Builder, node: Node) -> Replacement:
     if not kept or (inner is None and len(kept) == len(node.attrs["axes"])):
         return None
     axes, starts, ends, steps = zip(*kept, strict=True)
-    return b.slice(source, axes=axes, starts=starts, ends=ends, steps=steps)  # type: ignore[no-any-return]
+    return b.slice(source, axes=axes, starts=starts, ends=ends, steps=steps)
 
 
 def _parts(node: Node, rank: int) -> dict[int, tuple[Dim, Dim, int]]:
@@ -115,14 +115,14 @@ def _parts(node: Node, rank: int) -> dict[int, tuple[Dim, Dim, int]]:
 
 
 @on("expand")
-def expansions(b: Builder, node: Node) -> Replacement:
+def expansions(b: Builder, node: Node) -> Any:
     """Two expansions are one."""
     inner = _before(node, "expand")
     return b.expand(inner.operands[0], shape=node.attrs["shape"]) if inner is not None else None
 
 
 @on(Trait.ELEMENTWISE)
-def implied_expansion(b: Builder, node: Node) -> Replacement:
+def implied_expansion(b: Builder, node: Node) -> Any:
     """An operand that is expanded only to the shape that broadcasting gives it anyhow."""
     if Trait.COARSE in node.op.traits or len(node.operands) < 2:
         return None
@@ -149,7 +149,7 @@ def _broadcast_to(symbols: Symbols, shapes: list[tuple[Dim, ...] | None], result
 
 
 @on("concat")
-def concatenations(b: Builder, node: Node) -> Replacement:
+def concatenations(b: Builder, node: Node) -> Any:
     """A concatenation of concatenations along the same axis is one."""
     rank = len(_shape(node.results[0]) or ())
     if not rank:
@@ -167,7 +167,7 @@ def concatenations(b: Builder, node: Node) -> Replacement:
 
 
 @on("cast")
-def casts(b: Builder, node: Node) -> Replacement:
+def casts(b: Builder, node: Node) -> Any:
     """A cast behind one that loses nothing needs only the last."""
     inner = _before(node, "cast")
     x = inner.operands[0] if inner is not None else None

@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 
 from isthmus.ir.graph import Graph
 from isthmus.ir.op import Trait
+from isthmus.ir.verifier import verify as verify_graph
 
 
 class Pass(Protocol):
@@ -70,8 +71,8 @@ def run_pass(graph: Graph, step: Pass) -> PassRecord:
 
 
 def _counts(step: Pass) -> Counter[str]:
-    counts: Counter[str] = getattr(step, "counts", Counter[str]())
-    return counts
+    counts: Counter[str] | None = getattr(step, "counts", None)
+    return Counter() if counts is None else counts
 
 
 def run_passes(
@@ -95,8 +96,6 @@ def run_passes(
     for step in passes:
         record = run_pass(graph, step)
         if verify and record.changed:
-            from isthmus.ir.verifier import verify as verify_graph
-
             verify_graph(graph)
         records.append(record)
         if listener is not None:

@@ -13,7 +13,7 @@ from isthmus.ir.dims import Dim
 from isthmus.ir.graph import Node, Value, clone_node
 from isthmus.ir.op import Trait
 from isthmus.passes.keys import attrs_key
-from isthmus.passes.rules import Replacement, on
+from isthmus.passes.rules import on
 
 
 def _zeros(dims: tuple[Dim, ...]) -> bool:
@@ -42,7 +42,7 @@ _NOTHING: Final[dict[str, Callable[[Node], bool]]] = {
 
 
 @on(Trait.LAYOUT, *_NOTHING)
-def nothing(b: Builder, node: Node) -> Replacement:
+def nothing(b: Builder, node: Node) -> Any:
     """An op that gives its operand back: a cast to the same type, a slice of the whole, a pad by nothing, ..."""
     same = Trait.LAYOUT in node.op.traits or _NOTHING[node.op.name](node)
     x = node.operands[0]
@@ -78,7 +78,7 @@ _NEUTRAL: Final[dict[str, tuple[float, bool]]] = {
 
 
 @on(*_NEUTRAL)
-def neutral(b: Builder, node: Node) -> Replacement:
+def neutral(b: Builder, node: Node) -> Any:
     """``x * 1``, ``x - 0``, ``x / 1``: x, bit for bit."""
     wanted, either = _NEUTRAL[node.op.name]
     x, y = node.operands
@@ -103,7 +103,7 @@ def _is(value: Value, wanted: float) -> bool:
 
 
 @on(Trait.INVOLUTION, Trait.IDEMPOTENT)
-def twice(b: Builder, node: Node) -> Replacement:
+def twice(b: Builder, node: Node) -> Any:
     """f(f(x)) is x, or f(x), where f says so of itself."""
     x = node.operands[0]
     inner = x.producer if x is not None else None
@@ -115,7 +115,7 @@ def twice(b: Builder, node: Node) -> Replacement:
 
 
 @on("max_pool_with_index")
-def unused_index(b: Builder, node: Node) -> Replacement:
+def unused_index(b: Builder, node: Node) -> Any:
     """Pooling whose indices nobody reads."""
     if node.results[1].uses:
         return None
@@ -123,14 +123,14 @@ def unused_index(b: Builder, node: Node) -> Replacement:
 
 
 @on("check")
-def holds(b: Builder, node: Node) -> Replacement:
+def holds(b: Builder, node: Node) -> Any:
     """A check of what is known to be true."""
     cond = node.operands[0]
     return () if cond is not None and cond.weight is not None and bool(cond.weight.array().all()) else None
 
 
 @on("if")
-def known_branch(b: Builder, node: Node) -> Replacement:
+def known_branch(b: Builder, node: Node) -> Any:
     """A branch that is always taken: its nodes move out."""
     cond = node.operands[0]
     if cond is None or cond.weight is None:
@@ -143,7 +143,7 @@ def known_branch(b: Builder, node: Node) -> Replacement:
 
 
 @on("optional_get", "optional_has")
-def known_optional(b: Builder, node: Node) -> Replacement:
+def known_optional(b: Builder, node: Node) -> Any:
     """An optional of which it is known whether it holds something."""
     source = node.operands[0].producer if node.operands[0] is not None else None
     if source is None or source.op.name not in ("optional_some", "optional_none"):
@@ -155,7 +155,7 @@ def known_optional(b: Builder, node: Node) -> Replacement:
 
 
 @on("sequence_at", "sequence_length", "sequence_concat")
-def known_sequence(b: Builder, node: Node) -> Replacement:
+def known_sequence(b: Builder, node: Node) -> Any:
     """A list of which every element is known."""
     source = node.operands[0].producer if node.operands[0] is not None else None
     if source is None or source.op.name != "sequence_construct":
@@ -173,8 +173,8 @@ def known_sequence(b: Builder, node: Node) -> Replacement:
         return None
     if node.attrs["new_axis"]:
         axis %= next(iter(ranks)) + 1
-        return b.concat([b.unsqueeze(item, axes=[axis]) for item in items], axis=axis)  # type: ignore[no-any-return]
-    return b.concat(items, axis=axis)  # type: ignore[no-any-return]
+        return b.concat([b.unsqueeze(item, axes=[axis]) for item in items], axis=axis)
+    return b.concat(items, axis=axis)
 
 
 NO_OPS: Final = (nothing, neutral, twice, unused_index, holds, known_branch, known_optional, known_sequence)
