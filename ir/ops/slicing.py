@@ -125,9 +125,7 @@ class DynamicSlice(Op):
         x, starts, ends = operands
         index = [slice(None)] * x.ndim
         for axis, start, end, step in zip(call["axes"], starts.tolist(), ends.tolist(), call["steps"], strict=True):
-            size = x.shape[axis]
-            backwards_to_front = step < 0 and end < -size  # Python spells this end None
-            index[axis] = slice(start, None if backwards_to_front else end, step)
+            index[axis] = slice(start, end, step)
         return x[tuple(index)]
 
     def samples(self) -> Iterable[Sample]:
