@@ -151,12 +151,15 @@ def _conv(
     windows = windows[(..., *every)]
     sizes = windows.shape[2 : 2 + count]
     batch, channels = x.shape[:2]
-    # [N, C, windows, kernel] -> [N, g, C/g * kernel, windows], so that one matmul does the work
+    # [N, C, windows, kernel] -> [C, kernel, windows] for one element at a time: one matmul then does the work, on a copy
+    # of its windows that need not stay.
     columns = np.moveaxis(windows, range(2 + count, 2 + 2 * count), range(2, 2 + count))
-    inner = channels // groups * int(np.prod(kernel))
-    columns = columns.reshape(batch, groups, inner, int(np.prod(sizes)))
-    result = np.matmul(weight.reshape(groups, weight.shape[0] // groups, inner), columns)
-    return np.asarray(result.reshape(batch, weight.shape[0], *sizes))
+    inner, total = channels // groups * int(np.prod(kernel)), int(np.prod(sizes))
+    weight = weight.reshape(groups, weight.shape[0] // groups, inner)
+    result = np.empty((batch, groups, weight.shape[1], total), x.dtype)
+    for element, part in zip(result, columns, strict=True):
+        np.matmul(weight, part.reshape(groups, inner, total), out=element)
+    return result.reshape(batch, groups * weight.shape[1], *sizes)
 
 
 @register
