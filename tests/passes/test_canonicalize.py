@@ -1,0 +1,334 @@
+"""No-ops go, chains merge; what only looks like one stays."""
+
+from __future__ import annotations
+
+import pytest
+from golden import check
+from isthmus.passes import Canonicalize
+
+GOLDEN = {
+    "identity": (
+        """
+        symbol N
+        graph @main(%x: f32[N, 4]) {
+          %0: f32[N, 4] = identity(%x)
+          %1: f32[N, 4] = cast(%0) {dtype=f32}
+          %2: f32[N, 4] = reshape(%1) {shape=[N, 4]}
+          %3: f32[N, 4] = permute(%2) {perm=[0, 1]}
+          %4: f32[N, 4] = expand(%3) {shape=[N, 4]}
+          %5: f32[N, 4] = slice(%4) {axes=[0], starts=[0], ends=[N], steps=[1]}
+          %6: f32[N, 4] = pad(%5, none) {before=[0, 0], after=[0, 0], mode="constant"}
+          %7: f32[N, 4] = concat([%6]) {axis=0}
+          %8: f32[N, 4] = clip(%7, none, none)
+          %9: f32[N, 4] = neg(%8)
+          return %9
+        }
+        """,
+        """
+        symbol N
+        graph @main(%x: f32[N, 4]) {
+          %0: f32[N, 4] = neg(%x)
+          return %0
+        }
+        """,
+    ),
+    "reshapes": (
+        """
+        symbol N
+        graph @main(%x: f32[N, 4, 6]) {
+          %0: f32[N, 24] = reshape(%x) {shape=[N, 24]}
+          %1: f32[N, 1, 24] = unsqueeze(%0) {axes=[1]}
+          %2: f32[N, 1, 3, 8] = reshape(%1) {shape=[N, 1, 3, 8]}
+          return %2
+        }
+        """,
+        """
+        symbol N
+        graph @main(%x: f32[N, 4, 6]) {
+          %0: f32[N, 1, 3, 8] = reshape(%x) {shape=[N, 1, 3, 8]}
+          return %0
+        }
+        """,
+    ),
+    "reshape_to_unsqueeze": (
+        """
+        symbol N
+        graph @main(%x: f32[N, 4]) {
+          %0: f32[N, 1, 4, 1] = reshape(%x) {shape=[N, 1, 4, 1]}
+          return %0
+        }
+        """,
+        """
+        symbol N
+        graph @main(%x: f32[N, 4]) {
+          %0: f32[N, 1, 4, 1] = unsqueeze(%x) {axes=[1, 3]}
+          return %0
+        }
+        """,
+    ),
+    "permutations": (
+        """
+        symbol N
+        graph @main(%x: f32[N, 4, 6]) {
+          %0: f32[4, 6, N] = permute(%x) {perm=[1, 2, 0]}
+          %1: f32[N, 6, 4] = permute(%0) {perm=[2, 1, 0]}
+          return %1
+        }
+        """,
+        """
+        symbol N
+        graph @main(%x: f32[N, 4, 6]) {
+          %0: f32[N, 6, 4] = permute(%x) {perm=[0, 2, 1]}
+          return %0
+        }
+        """,
+    ),
+    "slices": (
+        """
+        symbol N in [8, inf]
+        graph @main(%x: f32[N, 10]) {
+          %0: f32[N - 2, 7] = slice(%x) {axes=[0, 1], starts=[2, 1], ends=[N, 8], steps=[1, 1]}
+          %1: f32[N - 2, 3] = slice(%0) {axes=[1], starts=[1], ends=[7], steps=[2]}
+          return %1
+        }
+        """,
+        """
+        symbol N in [8, inf]
+        graph @main(%x: f32[N, 10]) {
+          %0: f32[N - 2, 3] = slice(%x) {axes=[0, 1], starts=[2, 2], ends=[N, 8], steps=[1, 2]}
+          return %0
+        }
+        """,
+    ),
+    "casts": (
+        """
+        graph @main(%x: f16[4], %y: i32[4]) {
+          %0: f32[4] = cast(%x) {dtype=f32}
+          %1: f16[4] = cast(%0) {dtype=f16}
+          %2: i64[4] = cast(%y) {dtype=i64}
+          %3: f32[4] = cast(%2) {dtype=f32}
+          return %1, %3
+        }
+        """,
+        """
+        graph @main(%x: f16[4], %y: i32[4]) {
+          %0: f32[4] = cast(%y) {dtype=f32}
+          return %x, %0
+        }
+        """,
+    ),
+    "expansions": (
+        """
+        symbol N
+        graph @main(%x: f32[N, 4], %y: f32[4]) {
+          %0: f32[1, 4] = expand(%y) {shape=[1, 4]}
+          %1: f32[N, 4] = expand(%0) {shape=[N, 4]}
+          %2: f32[N, 4] = add(%x, %1)
+          return %2
+        }
+        """,
+        """
+        symbol N
+        graph @main(%x: f32[N, 4], %y: f32[4]) {
+          %0: f32[N, 4] = add(%x, %y)
+          return %0
+        }
+        """,
+    ),
+    "concatenations": (
+        """
+        graph @main(%x: f32[2, 4], %y: f32[2, 3]) {
+          %0: f32[2, 7] = concat([%x, %y]) {axis=1}
+          %1: f32[2, 11] = concat([%0, %x]) {axis=-1}
+          return %1
+        }
+        """,
+        """
+        graph @main(%x: f32[2, 4], %y: f32[2, 3]) {
+          %0: f32[2, 11] = concat([%x, %y, %x]) {axis=1}
+          return %0
+        }
+        """,
+    ),
+    "twice": (
+        """
+        graph @main(%x: f32[4], %c: bool[4]) {
+          %0: f32[4] = neg(%x)
+          %1: f32[4] = neg(%0)
+          %2: f32[4] = relu(%1)
+          %3: f32[4] = relu(%2)
+          %4: bool[4] = logical_not(%c)
+          %5: bool[4] = logical_not(%4)
+          return %3, %5
+        }
+        """,
+        """
+        graph @main(%x: f32[4], %c: bool[4]) {
+          %0: f32[4] = relu(%x)
+          return %0, %c
+        }
+        """,
+    ),
+    "neutral": (
+        """
+        graph @main(%x: f32[4], %y: i64[4]) {
+          %one: f32[] = constant() {value=weight<f32[] [1.0]>}
+          %zero: f32[] = constant() {value=weight<f32[] [0.0]>}
+          %zeros: i64[4] = constant() {value=weight<i64[4] [0, 0, 0, 0]>}
+          %0: f32[4] = mul(%one, %x)
+          %1: f32[4] = div(%0, %one)
+          %2: f32[4] = sub(%1, %zero)
+          %3: i64[4] = add(%zeros, %y)
+          return %2, %3
+        }
+        """,
+        """
+        graph @main(%x: f32[4], %y: i64[4]) {
+          return %x, %y
+        }
+        """,
+    ),
+    "unused_index": (
+        """
+        symbol N
+        graph @main(%x: f32[N, 2, 4, 4]) {
+          %0: f32[N, 2, 2, 2], %1: i64[N, 2, 2, 2] = max_pool_with_index(%x) {kernel=[2, 2], strides=[2, 2], pads=[0, 0, 0, 0], dilations=[1, 1], convention="flat"}
+          return %0
+        }
+        """,
+        """
+        symbol N
+        graph @main(%x: f32[N, 2, 4, 4]) {
+          %0: f32[N, 2, 2, 2] = max_pool(%x) {kernel=[2, 2], strides=[2, 2], pads=[0, 0, 0, 0], dilations=[1, 1]}
+          return %0
+        }
+        """,
+    ),
+    "lists": (
+        """
+        graph @main(%x: f32[2, 3], %y: f32[2, 3]) {
+          %i: i64[] = constant() {value=weight<i64[] [-1]>}
+          %0: seq<f32[2, 3]> = sequence_construct([%x, %y])
+          %1: f32[2, 3] = sequence_at(%0, %i)
+          %2: opt<f32[2, 3]> = optional_some(%1)
+          %3: f32[2, 3] = optional_get(%2)
+          %4: f32[2, 3] = exp(%3)
+          return %4
+        }
+        """,
+        """
+        graph @main(%x: f32[2, 3], %y: f32[2, 3]) {
+          %0: f32[2, 3] = exp(%y)
+          return %0
+        }
+        """,
+    ),
+}  # fmt: skip
+
+STAYS = {
+    "adding positive zero changes negative zero": """
+        graph @main(%x: f32[4]) {
+          %zero: f32[] = constant() {value=weight<f32[] [0.0]>}
+          %0: f32[4] = add(%x, %zero)
+          return %0
+        }
+        """,
+    "one that broadcasts makes a larger result": """
+        graph @main(%x: f32[4]) {
+          %one: f32[2, 1] = constant() {value=weight<f32[2, 1] [1.0, 1.0]>}
+          %0: f32[2, 4] = mul(%x, %one)
+          return %0
+        }
+        """,
+    "flips of different axes": """
+        graph @main(%x: f32[3, 4]) {
+          %0: f32[3, 4] = flip(%x) {axes=[0]}
+          %1: f32[3, 4] = flip(%0) {axes=[1]}
+          return %1
+        }
+        """,
+    "clips with different bounds": """
+        graph @main(%x: f32[4]) {
+          %a: f32[] = constant() {value=weight<f32[] [1.0]>}
+          %b: f32[] = constant() {value=weight<f32[] [2.0]>}
+          %0: f32[4] = clip(%x, %a, none)
+          %1: f32[4] = clip(%0, %b, none)
+          return %1
+        }
+        """,
+    "a cast that loses bits": """
+        graph @main(%x: f32[4], %y: i64[4]) {
+          %0: f16[4] = cast(%x) {dtype=f16}
+          %1: f32[4] = cast(%0) {dtype=f32}
+          %2: f32[4] = cast(%y) {dtype=f32}
+          %3: i64[4] = cast(%2) {dtype=i64}
+          return %1, %3
+        }
+        """,
+    "a slice with a start, of unknown size": """
+        symbol N in [2, inf]
+        graph @main(%x: f32[N, 4]) {
+          %0: f32[N - 1, 4] = slice(%x) {axes=[0], starts=[0], ends=[N - 1], steps=[1]}
+          return %0
+        }
+        """,
+    "a slice of a slice with steps": """
+        graph @main(%x: f32[10]) {
+          %0: f32[4] = slice(%x) {axes=[0], starts=[1], ends=[9], steps=[2]}
+          %1: f32[2] = slice(%0) {axes=[0], starts=[1], ends=[3], steps=[1]}
+          return %1
+        }
+        """,
+    "an expansion that makes the result larger": """
+        symbol N
+        graph @main(%x: f32[1, 4], %y: f32[4]) {
+          %0: f32[N, 4] = expand(%y) {shape=[N, 4]}
+          %1: f32[N, 4] = add(%x, %0)
+          return %1
+        }
+        """.replace("%x: f32[1, 4]", "%n: f32[N], %x: f32[1, 4]"),
+    "indices that are read": """
+        graph @main(%x: f32[1, 2, 4, 4]) {
+          %0: f32[1, 2, 2, 2], %1: i64[1, 2, 2, 2] = max_pool_with_index(%x) {kernel=[2, 2], strides=[2, 2], pads=[0, 0, 0, 0], dilations=[1, 1], convention="flat"}
+          return %0, %1
+        }
+        """,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_becomes(name: str) -> None:
+    before, after = GOLDEN[name]
+    check(Canonicalize(), before, after)
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_stays(name: str) -> None:
+    check(Canonicalize(), STAYS[name])
+
+
+def test_known_branch_moves_out() -> None:
+    check(
+        Canonicalize(),
+        """
+        graph @main(%x: f32[4]) {
+          %c: bool[] = constant() {value=weight<bool[] [false]>}
+          %0: f32[4] = if(%c) then {
+            %1: f32[4] = exp(%x)
+            return %1
+          } else {
+            %2: f32[4] = sin(%x)
+            %3: f32[4] = cos(%2)
+            return %3
+          }
+          return %0
+        }
+        """,
+        """
+        graph @main(%x: f32[4]) {
+          %0: f32[4] = sin(%x)
+          %1: f32[4] = cos(%0)
+          return %1
+        }
+        """,
+    )
