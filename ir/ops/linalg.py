@@ -181,6 +181,7 @@ class Einsum(Op):
         yield sample([x, y], equation="bij,bjk->kbi", note="permuted")
         yield sample([x[0], y[0]], equation="ij,jk", note="implicit")
         yield sample([x, y[:1]], equation="...ij,...jk->...ik", note="ellipsis")
+        yield sample([x[:, :, :1], y], equation="bij,bjk->bik", note="one-stands-for-many")
         yield sample([x, y, z], equation="bij,bjk,kl->bl", note="three")
         yield sample([x], equation="bij->jb", note="sum-permute")
         yield sample([y[0, :, :4]], equation="ii->i", note="diagonal")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -78,41 +79,8 @@ def unless_integer(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return rounded
 
 
-# Rational approximations on three intervals: W. J. Cody, "Rational Chebyshev approximations for the error function",
-# Mathematics of Computation 23 (1969); highest power first.
-_SMALL: Final = (
-    (1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2, 3.77485237685302021e2, 3.20937758913846947e3),
-    (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3, 2.84423683343917062e3),
-)
-_MIDDLE: Final = (
-    (2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594e0, 6.61191906371416295e1, 2.98635138197400131e2,
-     8.81952221241769090e2, 1.71204761263407058e3, 2.05107837782607147e3, 1.23033935479799725e3),
-    (1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2, 1.62138957456669019e3,
-     3.29079923573345963e3, 4.36261909014324716e3, 3.43936767414372164e3, 1.23033935480374942e3),
-)  # fmt: skip
-_LARGE: Final = (
-    (1.63153871373020978e-2, 3.05326634961232344e-1, 3.60344899949804439e-1, 1.25781726111229246e-1, 1.60837851487422766e-2,
-     6.58749161529837803e-4),
-    (1.0, 2.56852019228982242e0, 1.87295284992346725e0, 5.27905102951428412e-1, 6.05183413124413191e-2,
-     2.33520497626869185e-3),
-)  # fmt: skip
-
-
-def erf(x: Any) -> Any:
-    """The error function, to double precision."""
-    x = np.asarray(x, np.float64)
-    size = np.abs(x)
-
-    def ratio(part: tuple[tuple[float, ...], tuple[float, ...]], at: Any) -> Any:
-        return np.polyval(part[0], at) / np.polyval(part[1], at)
-
-    near = x * ratio(_SMALL, np.minimum(size, 0.5) ** 2)
-    middle = np.clip(size, 0.4, 4.0)
-    large = np.clip(size, 4.0, 10.0)  # beyond 6 the result rounds to 1
-    inverse = 1 / large**2
-    tail = (1 / np.sqrt(np.pi) - inverse * ratio(_LARGE, inverse)) / large
-    rest = np.where(size <= 4, np.exp(-(middle**2)) * ratio(_MIDDLE, middle), np.exp(-(large**2)) * tail)
-    return np.where(size <= 0.47, near, np.where(np.isnan(x), x, np.sign(x) * (1 - rest)))
+erf: Final = np.vectorize(math.erf, otypes=[np.float64])
+"""The error function, to double precision."""
 
 
 # ---- small integer tensors whose elements are dims
