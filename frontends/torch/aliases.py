@@ -324,6 +324,9 @@ def _to(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) ->
 def _slice(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
     axis = w.axis(base.value, args["dim"])
     size = w.dims(base.value)[axis]
+    if isinstance(args["start"], Value):
+        push = _refused("a part that starts at a place that is data")
+        return [Geometry(push, _simplest(w, results[0], _strides(w, base)), base.certain)]
     if "length" in args:
         start = args["start"]
         start = start + size if w.decide("<", start, 0) else start

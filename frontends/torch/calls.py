@@ -6,14 +6,19 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import torch
+
 from isthmus.frontends.torch.lowering import LOWERINGS, plan
+from isthmus.ir.dtypes import i64
 from isthmus.ir.errors import Refusal
 from isthmus.ir.graph import Value
 
 _DROPPED_TYPES: Final = ("Device", "Layout", "Generator", "MemoryFormat")
 _DROPPED_NAMES: Final = frozenset(("device", "layout", "generator", "pin_memory", "non_blocking", "memory_format"))
+_DEFAULT_DTYPES: Final = {4: i64}  # schemas write a dtype as its number in c10::ScalarType
 # The schemas of these do not say that the result is the argument itself where there is nothing to drop out.
 _PASS_THROUGH: Final = frozenset(("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"))
+# Functional forms that are not called after the ops that write.
+_IRREGULAR: Final = {"normal_": "normal_functional", "_native_batch_norm_legit": "_native_batch_norm_legit_functional"}
 
 
 class Plan:
@@ -26,6 +31,7 @@ class Plan:
         parameters: the lowering's parameter for each schema argument that it takes.
         arguments: position, name, default and whether it is dropped, of each argument.
         names: the arguments' names.
+        values: names of the arguments that are not written to as ``out``, in order: those of the functional overload.
         writes: names of the arguments that are written to.
         lists: whether those are lists of tensors.
         returned: names of the written arguments that are returned, in order.
@@ -40,7 +46,7 @@ class Plan:
 
     __slots__ = (
         "arguments", "defaults", "function", "functional", "geometry", "listed", "lists", "name", "names", "packet",
-        "parameters", "pointwise", "returned", "returns", "single", "view", "writes",
+        "parameters", "pointwise", "returned", "returns", "single", "values", "view", "writes",
     )  # fmt: skip
 
     def __init__(self, func: Any) -> None:
@@ -56,10 +62,13 @@ class Plan:
             type = str(argument.type)
             dropped = any(word in type for word in _DROPPED_TYPES) or argument.name in _DROPPED_NAMES
             default = argument.default_value if argument.has_default_value() else None
+            if default is not None and "ScalarType" in str(argument.real_type):
+                default = _DEFAULT_DTYPES[default]
             self.arguments.append((position, argument.name, default, dropped))
             if argument.alias_info is not None and argument.alias_info.is_write:
                 self.writes.append(argument.name)
                 self.lists = self.lists or "List" in type
+        self.values = [argument.name for argument in schema.arguments if not argument.is_out]
         self.names = {name for _, name, _, _ in self.arguments}
         self.defaults = {name: default for _, name, default, _ in self.arguments}
         self.returns = len(schema.returns)
@@ -100,10 +109,12 @@ def _functional(func: Any) -> Any:
     schema = func._schema
     namespace, _, base = schema.name.partition("::")
     outs = {a.name for a in schema.arguments if a.is_out}
-    wanted = [(a.name, str(a.type)) for a in schema.arguments if a.name not in outs]
+    wanted = [str(a.type) for a in schema.arguments if a.name not in outs]
     plain = base
     if not outs:
-        if base.startswith("__i") and base.endswith("__"):
+        if base in _IRREGULAR:
+            plain = _IRREGULAR[base]
+        elif base.startswith("__i") and base.endswith("__"):
             plain = f"__{base[3:]}"
         elif base.endswith("_"):
             plain = base[:-1]
@@ -113,7 +124,7 @@ def _functional(func: Any) -> Any:
     for name in () if packet is None else packet.overloads():
         candidate = getattr(packet, name)
         arguments = candidate._schema.arguments
-        if not candidate._schema.is_mutable and [(a.name, str(a.type)) for a in arguments] == wanted:
+        if not candidate._schema.is_mutable and [str(a.type) for a in arguments] == wanted:
             return candidate
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -85,7 +86,7 @@ def im2col(w: Lowering, x: Value, kernel_size: Sizes, dilation: Sizes, padding: 
             counts.append((size - gaps[number] * (kernel[number] - 1) - 1) // steps[number] + 1)
             x = w.b.gather(x, windows(w, counts[number], kernel[number], steps[number], gaps[number]), axis=axis)
         x = w.b.permute(x, perm=[0, 1, 3, 5, 2, 4])
-        return w.b.reshape(x, shape=[batch, channels * product(kernel), product(counts)])
+        return w.b.reshape(x, shape=[batch, channels * math.prod(kernel), product(counts)])
 
     return batched(w, x, 4, build)
 
@@ -100,12 +101,12 @@ def col2im(
 
     def build(x: Value) -> Any:
         batch, columns, _ = w.dims(x)
-        channels = columns // product(kernel)
+        channels = columns // math.prod(kernel)
         padded = [size + 2 * each for size, each in zip(sizes, border, strict=True)]
         counts = [
             (size - gap * (k - 1) - 1) // step + 1 for size, gap, k, step in zip(padded, gaps, kernel, steps, strict=True)
         ]
-        x = w.b.reshape(x, shape=[batch * channels, product(kernel), *counts])
+        x = w.b.reshape(x, shape=[batch * channels, math.prod(kernel), *counts])
         taps = w.b.constant(_one_tap_each(kernel), x.tensor.dtype)
         reach = [(n - 1) * step + gap * (k - 1) + 1 for n, step, gap, k in zip(counts, steps, gaps, kernel, strict=True)]
         x = w.b.conv_transpose(x, taps, None, strides=steps, pads=[0] * 4, output_padding=[0, 0], dilations=gaps, groups=1)

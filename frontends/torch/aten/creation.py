@@ -14,51 +14,42 @@ from isthmus.ir.dims import Dim, Expr
 from isthmus.ir.dtypes import DType, i64
 from isthmus.ir.graph import Value
 
-_FILLED: Final = {"zeros": 0, "ones": 1, "empty": 0, "full": None}
-"""Families of tensors of one number; what an empty one holds is open, so it is zero."""
+
+@lowers("aten.full")
+def full_(w: Lowering, size: Sequence[Dim], fill_value: Scalar, dtype: DType | None = None) -> Any:
+    return full(w, size, fill_value, dtype or w.result_type(fill_value))
 
 
-def _filled(name: str, number: int | None) -> None:
-    """The family `name`: from sizes, like a tensor, and new ones of a tensor's element type."""
-    plain, extra = f"aten.{name}" + (".memory_format" if name == "empty" else ""), []
-    if name == "empty":
-        extra = ["aten.empty_strided"]
-
-    if number is None:
-
-        def from_sizes(w: Lowering, size: Sequence[Dim], fill_value: Scalar, dtype: DType | None = None) -> Any:
-            return full(w, size, fill_value, dtype or w.result_type(fill_value))
-
-        def like(w: Lowering, x: Value, fill_value: Scalar, dtype: DType | None = None) -> Any:
-            return full(w, w.dims(x), fill_value, dtype or x.tensor.dtype)
-
-        def new(w: Lowering, x: Value, size: Sequence[Dim], fill_value: Scalar, dtype: DType | None = None) -> Any:
-            return full(w, size, fill_value, dtype or x.tensor.dtype)
-
-        functions = from_sizes, like, new
-    else:
-        value = number
-
-        def sized(w: Lowering, size: Sequence[Dim], stride: Sequence[Dim] = (), dtype: DType | None = None) -> Any:
-            return full(w, size, value, dtype or default_float())
-
-        def similar(w: Lowering, x: Value, dtype: DType | None = None) -> Any:
-            return full(w, w.dims(x), value, dtype or x.tensor.dtype)
-
-        def fresh(
-            w: Lowering, x: Value, size: Sequence[Dim], stride: Sequence[Dim] = (), dtype: DType | None = None
-        ) -> Any:
-            return full(w, size, value, dtype or x.tensor.dtype)
-
-        functions = sized, similar, fresh
-
-    lowers(plain, *extra)(functions[0])
-    lowers(f"aten.{name}_like")(functions[1])
-    lowers(f"aten.new_{name}", *(["aten.new_empty_strided"] if extra else []))(functions[2])
+@lowers("aten.full_like")
+def full_like(w: Lowering, x: Value, fill_value: Scalar, dtype: DType | None = None) -> Any:
+    return full(w, w.dims(x), fill_value, dtype or x.tensor.dtype)
 
 
-for _name, _number in _FILLED.items():
-    _filled(_name, _number)
+@lowers("aten.new_full")
+def new_full(w: Lowering, x: Value, size: Sequence[Dim], fill_value: Scalar, dtype: DType | None = None) -> Any:
+    return full(w, size, fill_value, dtype or x.tensor.dtype)
+
+
+def _filled(name: str, number: int, *more: str) -> None:
+    """The family `name`: from sizes, like a tensor, and from sizes with a tensor's element type."""
+
+    def from_sizes(w: Lowering, size: Sequence[Dim], stride: Sequence[Dim] = (), dtype: DType | None = None) -> Any:
+        return full(w, size, number, dtype or default_float())
+
+    def like(w: Lowering, x: Value, dtype: DType | None = None) -> Any:
+        return full(w, w.dims(x), number, dtype or x.tensor.dtype)
+
+    def new(w: Lowering, x: Value, size: Sequence[Dim], stride: Sequence[Dim] = (), dtype: DType | None = None) -> Any:
+        return full(w, size, number, dtype or x.tensor.dtype)
+
+    lowers(*(f"aten.{each}" for each in more or (name,)))(from_sizes)
+    lowers(f"aten.{name}_like")(like)
+    lowers(f"aten.new_{name}", *(["aten.new_empty_strided"] if more else []))(new)
+
+
+_filled("zeros", 0)
+_filled("ones", 1)
+_filled("empty", 0, "empty.memory_format", "empty_strided")  # what it holds is open
 
 
 @lowers("aten.scalar_tensor")

@@ -231,24 +231,24 @@ def one_hot(w: Lowering, x: Value, num_classes: int = -1) -> Any:
     return w.b.one_hot(x, depth=num_classes, axis=w.rank(x), dtype=i64)
 
 
-@lowers("aten.repeat_interleave.self_Tensor", "aten.repeat_interleave.Tensor")
-def repeat_interleave_tensor(
-    w: Lowering, x: Value, repeats: Value | None = None, dim: int | None = None, output_size: Dim | None = None,
-) -> Any:  # fmt: skip
-    """Element i of the result comes from the first place whose running total of repeats exceeds i."""
-    if repeats is None:  # the overload that repeats the places themselves
-        repeats, positions = x, True
-    else:
-        positions = False
-    totals = w.b.cumsum(w.cast(repeats, i64), axis=0)
-    zero, one = w.tensor(0, i64), w.tensor(1, i64)
+@lowers("aten.repeat_interleave.Tensor")
+def repeated_places(w: Lowering, repeats: Value, output_size: Dim | None = None) -> Any:
+    """Each place as often as its element says: i comes from the first place whose running total of repeats exceeds i."""
+    times = w.cast(repeats, i64)
     if output_size is None:
-        count = w.b.reduce_sum(w.cast(repeats, i64), axes=[0])
-        numbers = w.b.range(zero, count, one)
+        numbers = w.b.range(w.tensor(0, i64), w.b.reduce_sum(times, axes=[0]), w.tensor(1, i64))
     else:
         numbers = w.b.arange(start=0, stop=output_size, dtype=i64)
-    sources = bucketize(w, numbers, totals, right=True)
-    if positions:
-        return sources
+    return bucketize(w, numbers, w.b.cumsum(times, axis=0), right=True)
+
+
+@lowers("aten.repeat_interleave.self_Tensor")
+def repeat_interleave_tensor(
+    w: Lowering, x: Value, repeats: Value, dim: int | None = None, output_size: Dim | None = None
+) -> Any:
+    """One number of repeats stands for all."""
     x = reshape(w, x, [product(w.dims(x))]) if dim is None else x
-    return w.b.gather(x, sources, axis=0 if dim is None else w.axis(x, dim))
+    axis = 0 if dim is None else w.axis(x, dim)
+    if w.dims(repeats) in ((), (1,)):
+        repeats = expand(w, repeats, [w.dims(x)[axis]])
+    return w.b.gather(x, repeated_places(w, repeats, output_size), axis=axis)
