@@ -1,6 +1,7 @@
 """Control flow, nested modules, and ops that nobody here knows.
 
-The regions of `if` and `loop` may use values from around them; that of `composite` may not.
+The regions of `if` and `loop` may use values from around them; that of `composite` may not. All three are as pure as
+what is in their regions, so who asks for a trait must ask the nodes inside as well.
 """
 
 from __future__ import annotations

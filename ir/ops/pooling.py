@@ -259,6 +259,11 @@ class AvgPool(Op):
         yield sample(x, kernel=[2, 2], strides=[2, 2], pads=[1, 1, 1, 1], divisor=3, note="divisor")
 
 
+def adaptive_windows(size: int, out: int) -> list[tuple[int, int]]:
+    """Where the windows of an adaptive pool begin and end along an axis."""
+    return [(i * size // out, -(-(i + 1) * size // out)) for i in range(out)]
+
+
 class Adaptive(Op):
     """The family: window i along an axis goes from ``floor(i * in / out)`` to ``ceil((i + 1) * in / out)``."""
 
@@ -279,28 +284,37 @@ class Adaptive(Op):
             # A window is a box, so mean and maximum may go axis by axis.
             for axis, out in enumerate(call["output_size"], 2):
                 size = x.shape[axis]
-                bounds = [(i * size // out, -(-(i + 1) * size // out)) for i in range(out)]
-                parts = [x[(slice(None),) * axis + (slice(*pair),)] for pair in bounds]
+                parts = [x[(slice(None),) * axis + (slice(*pair),)] for pair in adaptive_windows(size, out)]
                 x = np.concatenate([self.reduce(part, axis=axis, keepdims=True) for part in parts], axis)
             return x
 
         return compute(function, *operands)
 
     def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
-        """Whole axes are reduced; where every other size divides, one pool does the rest."""
+        """Whole axes are reduced, one pool does the others that divide, and the rest are cut into their windows."""
         (x,) = operands
-        sizes, wanted = call.shape(0)[2:], call["output_size"]
-        pairs = list(zip(sizes, wanted, strict=True))
-        whole = [axis for axis, (size, out) in enumerate(pairs, 2) if dims.same(out, 1) and not dims.same(size, 1)]
-        kernel = [1 if axis in whole else dims.exact_quotient(*pair) for axis, pair in enumerate(pairs, 2)]
-        if not all(isinstance(k, int) for k in kernel):
-            return NotImplemented
+        reduce = getattr(b, self.reduction)
+        whole: list[int] = []
+        kernel: list[int] = []
+        cut: list[tuple[int, int, int]] = []
+        for axis, (size, out) in enumerate(zip(call.shape(0)[2:], call["output_size"], strict=True), 2):
+            quotient = dims.exact_quotient(size, out)
+            kernel.append(quotient if isinstance(quotient, int) and out != 1 else 1)
+            if out == 1 and size != 1:
+                whole.append(axis)
+            elif not isinstance(quotient, int):
+                if not isinstance(size, int) or not isinstance(out, int):
+                    return NotImplemented
+                cut.append((axis, size, out))
         if whole:
-            x = getattr(b, self.reduction)(x, axes=whole, keepdims=True)
-        if all(k == 1 for k in kernel):
-            return x if whole else b.identity(x)
-        more = {"dilations": [1] * len(kernel)} if self.pool == "max_pool" else {}
-        return getattr(b, self.pool)(x, kernel=kernel, strides=kernel, pads=[0] * 2 * len(kernel), **more)
+            x = reduce(x, axes=whole, keepdims=True)
+        if any(k > 1 for k in kernel):
+            more = {"dilations": [1] * len(kernel)} if self.pool == "max_pool" else {}
+            x = getattr(b, self.pool)(x, kernel=kernel, strides=kernel, pads=[0] * 2 * len(kernel), **more)
+        for axis, size, out in cut:
+            parts = [b.slice(x, axes=[axis], starts=[lo], ends=[hi], steps=[1]) for lo, hi in adaptive_windows(size, out)]
+            x = b.concat([reduce(part, axes=[axis], keepdims=True) for part in parts], axis=axis)
+        return x if x is not operands[0] else b.identity(x)
 
     def samples(self) -> Iterable[Sample]:
         x = rng().standard_normal((2, 3, 6, 4)).astype(np.float32)

@@ -58,12 +58,27 @@ def _spread(call: Call, parameter: Any, shape: Sequence[int]) -> Any:
     return parameter.reshape(-1, *(1,) * (len(shape) - 1 - axis))
 
 
-def _put(b: Builder, call: Call, parameter: Value | None) -> Any:
-    """The same in finer ops; no `block`."""
-    rank = len(call.shape(0))
-    if call["axis"] is None or parameter is None or call["axis"] % rank == rank - 1:
+def _put(b: Builder, call: Call, parameter: Value, dtype: DType) -> Value:
+    """The same in finer ops, cast to an element type."""
+    x, block = call.shape(0), call["block"]
+    if parameter.tensor.dtype is not dtype:
+        parameter = b.cast(parameter, dtype=dtype)
+    if call["axis"] is None:
         return parameter
-    return b.unsqueeze(parameter, axes=list(range(1, rank - call["axis"] % rank)))
+    axis = call["axis"] % len(x)
+    if block:
+        shape = list(call.shape(1))
+        spread = b.expand(b.unsqueeze(parameter, axes=[axis + 1]), shape=[*shape[: axis + 1], block, *shape[axis + 1 :]])
+        shape[axis] = shape[axis] * block
+        whole = b.reshape(spread, shape=shape)
+        return b.slice(whole, axes=[axis], starts=[0], ends=[x[axis]], steps=[1])  # type: ignore[no-any-return]
+    return b.unsqueeze(parameter, axes=list(range(1, len(x) - axis))) if axis < len(x) - 1 else parameter
+
+
+def _real(call: Call, index: int) -> DType:
+    """The type that is computed in: that of an operand, or float32 where it is smaller."""
+    dtype = call.dtype(index)
+    return dtypes.f32 if dtype.bits < 32 else dtype
 
 
 def limits(dtype: DType) -> tuple[float, float]:
@@ -71,7 +86,7 @@ def limits(dtype: DType) -> tuple[float, float]:
     if dtype.is_float:
         info = ml_dtypes.finfo(dtype.numpy)
         return float(info.min), float(info.max)
-    return (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1) - 1) if dtype.is_signed else (0, 2**dtype.bits - 1)
+    return (-(2.0 ** (dtype.bits - 1)), 2.0 ** (dtype.bits - 1) - 1) if dtype.is_signed else (0.0, 2.0**dtype.bits - 1)
 
 
 @register
@@ -90,8 +105,8 @@ class Quantize(Op):
 
     def infer(self, call: Call) -> Sequence[Type]:
         dtype = call["dtype"]
-        if dtype not in dtypes.REAL:
-            raise call.error("dtype must be an integer or a float", found=str(dtype))
+        if dtype not in dtypes.REAL or dtype.bits > 32:
+            raise call.error("dtype must be an integer or a float of at most 32 bits", found=str(dtype))
         _check(call)
         if call.types[2] is not None and call.dtype(2) is not dtype:
             raise call.error("zero must have the dtype of the result", expected=str(dtype), found=str(call.types[2]))
@@ -112,14 +127,18 @@ class Quantize(Op):
 
     def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
         x, scale, zero = operands
-        dtype = call["dtype"]
-        # Clipping must be exact in the type that is computed in.
-        if call["block"] or call.dtype(0) not in (dtypes.f32, dtypes.f64) or dtype.bits > 16 or not dtype.is_integer:
-            return NotImplemented
-        result = b.round(b.div(x, _put(b, call, scale)))
+        dtype, real = call["dtype"], _real(call, 0)
+        if dtype.bits > 16:
+            return NotImplemented  # its limits are not floats, so clipping would not be exact
+        x = x if x.tensor.dtype is real else b.cast(x, dtype=real)
+        result = b.div(x, _put(b, call, scale, real))
+        if dtype.is_integer:
+            result = b.round(result)
         if zero is not None:
-            result = b.add(result, b.cast(_put(b, call, zero), dtype=call.dtype(0)))
-        return b.cast(b.clip(result, *map(float, limits(dtype))), dtype=dtype)
+            result = b.add(result, _put(b, call, zero, real))
+        if dtype.is_integer or call["saturate"]:
+            result = b.clip(result, *limits(dtype))
+        return b.cast(result, dtype=dtype)
 
     def samples(self) -> Iterable[Sample]:
         x = (rng().standard_normal((3, 4)) * 50).astype(np.float32)
@@ -151,20 +170,20 @@ class Dequantize(Op):
     def evaluate(self, call: Call, *operands: Any) -> Any:
         x, scale, zero = operands
         real = wide(scale).dtype
-        whole = np.int64 if x.dtype.kind in "iu" or x.dtype in (ml_dtypes.int4, ml_dtypes.uint4) else real
+        whole = np.dtype(np.int64) if dtypes.from_numpy(x.dtype).is_integer else real
         result = x.astype(whole) if zero is None else x.astype(whole) - _spread(call, zero, x.shape).astype(whole)
         return (result.astype(real) * _spread(call, wide(scale), x.shape)).astype(scale.dtype)
 
     def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
         x, scale, zero = operands
-        real = call.dtype(1)
-        # Casting before subtracting must be exact.
-        if call["block"] or real not in (dtypes.f32, dtypes.f64) or (zero is not None and call.dtype(0).bits > 16):
-            return NotImplemented
+        real = _real(call, 1)
+        if zero is not None and call.dtype(0).bits > 16:
+            return NotImplemented  # the difference must be taken before it is rounded to a float
         result = b.cast(x, dtype=real)
         if zero is not None:
-            result = b.sub(result, b.cast(_put(b, call, zero), dtype=real))
-        return b.mul(result, _put(b, call, scale))
+            result = b.sub(result, _put(b, call, zero, real))
+        result = b.mul(result, _put(b, call, scale, real))
+        return result if real is call.dtype(1) else b.cast(result, dtype=call.dtype(1))
 
     def samples(self) -> Iterable[Sample]:
         x = rng().integers(-100, 100, (3, 4)).astype(np.int8)
