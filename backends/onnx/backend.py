@@ -10,13 +10,14 @@ import onnx
 from pydantic import BaseModel, Field, field_validator
 
 from isthmus.backends import base
-from isthmus.backends.onnx import control, elementwise, indexing, neural, opsets, shapes, table, widen
+from isthmus.backends.onnx import control, elementwise, indexing, neural, opsets, pooling, quantization, shapes, table, widen
 from isthmus.backends.onnx.artefact import External, OnnxArtefact
 from isthmus.backends.onnx.emitter import Emitter, Probe, Scope
 from isthmus.ir.builder import Builder
 from isthmus.ir.graph import Graph, Node, Value
+from isthmus.ir.types import Tensor
 
-FAMILIES = (control, elementwise, indexing, neural, shapes)
+FAMILIES = (control, elementwise, indexing, neural, pooling, quantization, shapes)
 """The modules that fill the table of emitters."""
 
 
@@ -60,6 +61,8 @@ class OnnxBackend(base.Backend):
         return self._probe.reason(node)
 
     def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        if any(isinstance(value.type, Tensor) and value.type.dtype.is_complex for value in node.results):
+            return None  # no runtime reckons with complex numbers
         found: Any = table.lower(node.op.name, self.opset, b, node)
         if found is None:
             found = widen.lower(self._probe, b, node)

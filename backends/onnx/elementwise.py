@@ -14,6 +14,7 @@ from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import bounds
 from isthmus.ir.graph import Node, Value
+from isthmus.ir.types import Tensor
 
 _DIRECT: Final = {
     "neg": "Neg", "abs": "Abs", "sign": "Sign", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "reciprocal": "Reciprocal",
@@ -64,6 +65,8 @@ def _constant(e: Emitter, node: Node) -> Any:
 
 @emits("identity")
 def _identity(e: Emitter, node: Node, x: str) -> Any:
+    if e.opset < 14 and not isinstance(node.result.type, Tensor):
+        refuse("handing on a sequence needs opset 14")
     return x
 
 
@@ -152,7 +155,11 @@ def _guarded(b: Builder, node: Node, x: Value, y: Value) -> Any:
     if not dtype.is_integer:
         return _float_mod(b, x, y) if node.op.name == "mod" else None
     if _never_zero(y):
-        return None
+        if dtype.bits >= 32:
+            return None
+        # Known not to be 0, so only the element type can be in the way.
+        found = getattr(b, node.op.name)(b.cast(x, dtype=dtypes.i32), b.cast(y, dtype=dtypes.i32))
+        return b.cast(found, dtype=dtype)
     zero = b.eq(y, 0)
     found = getattr(b, node.op.name)(x, b.where(zero, 1, y))
     return b.where(zero, 0, found)
@@ -322,11 +329,6 @@ def _celu(e: Emitter, node: Node, x: str) -> Any:
 @emits("gelu", since=20)
 def _gelu(e: Emitter, node: Node, x: str) -> Any:
     return e.op("Gelu", x, approximate=node.attrs["approximate"] if node.attrs["approximate"] != "none" else None)
-
-
-@emits("silu", since=24)
-def _silu(e: Emitter, node: Node, x: str) -> Any:
-    return e.op("Swish", x)
 
 
 @emits("hard_sigmoid")

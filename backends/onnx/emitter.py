@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from isthmus.backends.onnx import opsets, table
+from isthmus.backends.onnx.kernels import element
 from isthmus.backends.onnx.sizes import Sizes
 from isthmus.backends.onnx.table import Refused, refuse
 from isthmus.ir import dtypes
@@ -205,6 +206,8 @@ class Emitter:
         signature = opsets.signature(op_type, self.opset)
         if signature is None:
             refuse(f"there is no {op_type} at opset {self.opset}")
+        if not signature.available:
+            refuse(f"onnxruntime has no kernel for {op_type}-{signature.version}")
         bound: dict[str, DType] = {}
         for index, name in enumerate(inputs):
             dtype = self._types.get(name) if name else None
@@ -213,12 +216,13 @@ class Emitter:
                 if reason is not None:
                     raise Refused(reason)
                 bound.setdefault(signature.parameter(index), dtype)
-        to = attrs.get("to")
-        given = _BY_ENUM.get(to) if to is not None else None
-        runs = None if signature.runs is None else signature.runs.get(signature.outputs[0])
-        if given is not None and runs is not None and given not in runs:
-            refuse(f"onnxruntime has no kernel for {op_type}-{signature.version} to {given}")
-        return [bound.get(parameter) or opsets.element(parameter) or given for parameter in signature.outputs]
+        number = next((attrs[key] for key in ("to", "dtype", "output_dtype") if attrs.get(key) is not None), None)
+        given = opsets.by_enum(number) if number is not None else None
+        if given is not None:
+            reason = signature.result_refusal(given)
+            if reason is not None:
+                raise Refused(reason)
+        return [bound.get(parameter) or element(parameter) or given for parameter in signature.outputs]
 
     def node(self, node: Node) -> None:
         """Emits one node of the IR, and names its results."""
@@ -358,9 +362,6 @@ class Probe(Emitter):
             type = type.element
         first = opsets.since(type.dtype)
         return None if first <= self.opset else f"the element type {type.dtype} needs opset {first}"
-
-
-_BY_ENUM = {opsets.enum(dtype): dtype for dtype in dtypes.ALL}
 
 
 class Transposed(LazyWeight):

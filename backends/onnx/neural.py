@@ -1,4 +1,4 @@
-"""Emitters of linear layers, convolutions, pools, normalizations, attention, resize and quantization."""
+"""Emitters of linear layers, convolutions, normalizations, attention and resize."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from isthmus.backends.onnx import opsets
 from isthmus.backends.onnx.emitter import Emitter, Transposed
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
@@ -59,12 +58,13 @@ def _conv(e: Emitter, node: Node, x: str, weight: str, bias: str | None) -> Any:
     attrs = node.attrs
     kernel = shape_of(node, 1)[2:]
     return e.op(
-        "Conv", x, weight, bias, kernel_shape=_ints(kernel), strides=attrs["strides"], pads=attrs["pads"],
+        "Conv", x, weight, bias, kernel_shape=ints(kernel), strides=attrs["strides"], pads=attrs["pads"],
         dilations=attrs["dilations"], group=attrs["groups"],
     )  # fmt: skip
 
 
-def _ints(dims: tuple[Dim, ...]) -> list[int] | None:
+def ints(dims: tuple[Dim, ...]) -> list[int] | None:
+    """The dims as integers, or None where one is not."""
     found = [dim for dim in dims if isinstance(dim, int)]
     return found if len(found) == len(dims) else None
 
@@ -73,136 +73,9 @@ def _ints(dims: tuple[Dim, ...]) -> list[int] | None:
 def _conv_transpose(e: Emitter, node: Node, x: str, weight: str, bias: str | None) -> Any:
     attrs = node.attrs
     return e.op(
-        "ConvTranspose", x, weight, bias, kernel_shape=_ints(shape_of(node, 1)[2:]), strides=attrs["strides"],
+        "ConvTranspose", x, weight, bias, kernel_shape=ints(shape_of(node, 1)[2:]), strides=attrs["strides"],
         pads=attrs["pads"], output_padding=attrs["output_padding"], dilations=attrs["dilations"], group=attrs["groups"],
     )  # fmt: skip
-
-
-# ---- pools
-
-
-def _window(node: Node, dilations: bool) -> dict[str, Any]:
-    attrs = node.attrs
-    found = {"kernel_shape": attrs["kernel"], "strides": attrs["strides"], "pads": attrs["pads"]}
-    if dilations:
-        found["dilations"] = attrs["dilations"]
-    if attrs["ceil_mode"]:
-        _round_up(node, found)
-    return found
-
-
-def _round_up(node: Node, found: dict[str, Any]) -> None:
-    """Says `ceil_mode` where ONNX counts windows as torch does, and otherwise in other words.
-
-    Torch drops a last window that would start behind the input, which ONNX does since opset 22 only, and which cannot
-    happen where the stride is not longer than what the kernel reaches beyond the padding. A size that is known can be had
-    by padding more at the end, if padding does not count.
-    """
-    attrs = node.attrs
-    count = len(attrs["kernel"])
-    dilations = attrs.get("dilations", (1,) * count)
-    ends, safe, plain = list(attrs["pads"][count:]), True, True
-    for axis, (size, wanted) in enumerate(zip(shape_of(node)[2:], (node.results[0].tensor.shape or ())[2:], strict=True)):
-        reach, stride = (attrs["kernel"][axis] - 1) * dilations[axis] + 1, attrs["strides"][axis]
-        safe = safe and stride <= reach - ends[axis]
-        plain = plain and same((size + attrs["pads"][axis] + ends[axis] - reach) // stride + 1, wanted) is True
-        if isinstance(size, int) and isinstance(wanted, int):
-            ends[axis] = max(ends[axis], (wanted - 1) * stride + reach - size - attrs["pads"][axis])
-        elif not safe:
-            refuse("with ceil_mode, ONNX may count another number of windows")
-    if plain:
-        return
-    if safe:
-        found["ceil_mode"] = 1
-    elif node.op.name == "avg_pool" and attrs["count_include_pad"]:
-        refuse("with ceil_mode, ONNX counts another number of windows")
-    else:
-        found["pads"] = [*attrs["pads"][:count], *ends]
-
-
-@emits("max_pool")
-def _max_pool(e: Emitter, node: Node, x: str) -> Any:
-    _check_pads(node)
-    return e.op("MaxPool", x, **_window(node, True))
-
-
-@emits("max_pool_with_index")
-def _max_pool_with_index(e: Emitter, node: Node, x: str) -> Any:
-    _check_pads(node)
-    if node.attrs["convention"] != "flat":
-        refuse("ONNX counts the indices over the whole tensor")
-    return e.op("MaxPool", x, results=2, **_window(node, True))
-
-
-def _check_pads(node: Node) -> None:
-    attrs = node.attrs
-    count = len(attrs["kernel"])
-    if any(pad >= kernel for pad, kernel in zip(attrs["pads"], attrs["kernel"] * 2, strict=True)):
-        refuse("onnxruntime takes no padding as wide as the kernel")
-    if count > 3:
-        refuse("onnxruntime pools over at most three axes")
-
-
-@lowers("max_pool_with_index")
-def _planes(b: Builder, node: Node, x: Value) -> Any:
-    """Indices in each plane are those over the whole, less what the planes before take up."""
-    if node.attrs["convention"] != "per_plane":
-        return None
-    values, flat = b.max_pool_with_index(x, **{**node.attrs, "convention": "flat"})
-    plane: Dim = 1
-    for dim in shape_of(node)[2:]:
-        plane = plane * dim
-    return values, b.mod(flat, _size(b, plane))
-
-
-def _size(b: Builder, dim: Dim) -> Value:
-    return b.constant(np.int64(dim)) if isinstance(dim, int) else b.size(dim)
-
-
-@emits("max_unpool")
-def _max_unpool(e: Emitter, node: Node, x: str, indices: str) -> Any:
-    # onnxruntime's MaxUnpool checks the given shape against kernel and strides, which the op does not have.
-    return refuse("ONNX's MaxUnpool needs the kernel of the pool")
-
-
-@emits("avg_pool")
-def _avg_pool(e: Emitter, node: Node, x: str) -> Any:
-    attrs = node.attrs
-    _check_pads(node)
-    if attrs["divisor"] is not None:
-        refuse("ONNX's AveragePool has no divisor of its own")
-    include = int(attrs["count_include_pad"] and any(attrs["pads"]))
-    return e.op("AveragePool", x, **_window(node, False), count_include_pad=include or None)
-
-
-@lowers("avg_pool")
-def _avg_pool_by_sum(b: Builder, node: Node, x: Value) -> Any:
-    """With a divisor of its own: the mean of each window of the input with zeros around it, times its size."""
-    attrs = node.attrs
-    count = len(attrs["kernel"])
-    if attrs["divisor"] is None or attrs["ceil_mode"]:
-        return None
-    pads = attrs["pads"]
-    if any(pads):
-        x = b.pad(x, None, before=(0, 0, *pads[:count]), after=(0, 0, *pads[count:]), mode="constant")
-    plain = {**attrs, "pads": [0] * 2 * count, "divisor": None}
-    return b.mul(b.avg_pool(x, **plain), math.prod(attrs["kernel"]) / attrs["divisor"])
-
-
-@emits("adaptive_avg_pool")
-def _adaptive_avg_pool(e: Emitter, node: Node, x: str) -> Any:
-    return _global(e, node, "GlobalAveragePool", x)
-
-
-@emits("adaptive_max_pool")
-def _adaptive_max_pool(e: Emitter, node: Node, x: str) -> Any:
-    return _global(e, node, "GlobalMaxPool", x)
-
-
-def _global(e: Emitter, node: Node, op_type: str, x: str) -> Any:
-    if any(same(size, 1) is not True for size in node.attrs["output_size"]):
-        refuse("ONNX pools adaptively only to one element")
-    return e.op(op_type, x)
 
 
 # ---- normalizations
@@ -230,7 +103,7 @@ def _layer_norm(e: Emitter, node: Node, x: str, scale: str | None, bias: str | N
 
 
 def _ones(e: Emitter, node: Node) -> str:
-    trailing = _ints(shape_of(node)[node.attrs["axis"] :])
+    trailing = ints(shape_of(node)[node.attrs["axis"] :])
     if trailing is None:
         refuse("the normalized sizes are not known, and ONNX needs a scale")
     return e.constant(np.ones(trailing), node.result.tensor.dtype)
@@ -263,7 +136,61 @@ def _attention(e: Emitter, node: Node, q: str, k: str, v: str, mask: str | None)
     leads = [shape_of(node, index)[:2] for index in range(3)]
     if any(same(left, right) is not True for lead in leads for left, right in zip(leads[0], lead, strict=True)):
         refuse("ONNX's Attention does not broadcast batch and heads")
+    if mask is not None and same(shape_of(node, 3)[-1], shape_of(node, 1)[-2]) is not True:
+        refuse("ONNX's Attention takes a narrower mask to hide what it does not reach")
     return e.op("Attention", q, k, v, mask, scale=node.attrs["scale"], is_causal=int(node.attrs["causal"]) or None)
+
+
+@lowers("attention")
+def _attention_plain(b: Builder, node: Node, q: Value, k: Value, v: Value, mask: Value | None) -> Any:
+    """Where no row can be hidden altogether, softmax needs no guard."""
+    dtype = q.tensor.dtype
+    if mask is None or node.attrs["causal"] or mask.tensor.dtype is not dtype or dtype.bits < 32 or not _finite(mask):
+        return None
+    size = shape_of(node)[-1]
+    scale = node.attrs["scale"]
+    if scale is None:
+        if not isinstance(size, int):
+            return None
+        scale = 1 / math.sqrt(size)
+    rank = len(shape_of(node, 1))
+    turned = b.permute(k, perm=[*range(rank - 2), rank - 1, rank - 2])
+    scores = b.add(b.matmul(b.mul(q, b.constant(scale, dtype)), turned), mask)
+    return b.matmul(b.softmax(scores, axis=scores.tensor.rank - 1), v)
+
+
+_MOVES: Final = {"expand", "reshape", "unsqueeze", "squeeze", "slice", "identity", "permute", "concat"}
+"""Ops whose results' elements are all elements of their operands."""
+
+
+def _finite(value: Value) -> bool:
+    """Whether every element is known to be finite."""
+    stack = [value]
+    while stack:
+        found = stack.pop()
+        weight, node = found.weight, found.producer
+        if weight is not None:
+            if weight.size > 65536 or not np.all(np.isfinite(weight.array().astype(np.float64))):
+                return False
+        elif node is None:
+            return False
+        elif node.op.name == "where" or node.op.name in _MOVES:
+            stack += [operand for operand in node.operands[1 if node.op.name == "where" else 0 :] if operand is not None]
+        elif node.op.name == "cast" and node.operands[0] is not None:
+            source = node.operands[0].tensor.dtype
+            if not source.is_integer and source is not dtypes.bool_:
+                return False
+        elif node.op.name == "mul" and any(_is_cast_bool(operand) for operand in node.operands):
+            stack += [operand for operand in node.operands if operand is not None and not _is_cast_bool(operand)]
+        else:
+            return False
+    return True
+
+
+def _is_cast_bool(value: Value | None) -> bool:
+    node = value.producer if value is not None else None
+    source = node.operands[0] if node is not None and node.op.name == "cast" else None
+    return source is not None and source.tensor.dtype is dtypes.bool_
 
 
 # ---- resize
@@ -289,7 +216,7 @@ def _resize(e: Emitter, node: Node, x: str) -> Any:
     if mode == "cubic":
         more["cubic_coeff_a"] = attrs["cubic_coefficient"]
     if attrs["antialias"]:
-        more["antialias"] = 1
+        more |= {"antialias": 1, "exclude_outside": 1}  # torch leaves out what is beyond the edge
     if scales is not None:
         if not all(map(_follows, shape[lead:], sizes, scales)):
             refuse("the sizes are not those that ONNX works out from the scales")
@@ -304,37 +231,3 @@ def _follows(dim: Dim, size: Dim, scale: float) -> bool:
     if isinstance(dim, int):
         return math.floor(dim * scale) == size
     return scale == int(scale) and same(dim * int(scale), size) is True
-
-
-# ---- quantization
-
-
-@emits("quantize")
-def _quantize(e: Emitter, node: Node, x: str, scale: str, zero: str | None) -> Any:
-    attrs = node.attrs
-    target = attrs["dtype"]
-    more = _granularity(e, node)
-    if zero is None and target is not dtypes.u8:
-        zero = _zeros(e, node, target) if e.opset < 21 else None
-        if zero is None:
-            more["output_dtype"] = opsets.enum(target)
-    return e.op("QuantizeLinear", x, scale, zero, **more)
-
-
-@emits("dequantize")
-def _dequantize(e: Emitter, node: Node, x: str, scale: str, zero: str | None) -> Any:
-    return e.op("DequantizeLinear", x, scale, zero, **_granularity(e, node))
-
-
-def _granularity(e: Emitter, node: Node) -> dict[str, Any]:
-    attrs = node.attrs
-    if attrs["block"] and e.opset < 21:
-        refuse("scales for blocks need opset 21")
-    return {"axis": attrs["axis"], "block_size": attrs["block"] or None}
-
-
-def _zeros(e: Emitter, node: Node, dtype: dtypes.DType) -> str:
-    shape = _ints(shape_of(node, 1))
-    if shape is None:
-        refuse("the number of scales is not known, and ONNX needs as many zero points")
-    return e.constant(np.zeros(shape), dtype)

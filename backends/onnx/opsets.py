@@ -35,6 +35,10 @@ _SINCE: Final[dict[DType, int]] = {
 _STANDS_FOR: Final[dict[DType, DType]] = {dtypes.f16: dtypes.f32}
 
 
+# The ops that functions are made of have kernels for these at least.
+_IN_FUNCTIONS: Final = frozenset((dtypes.f32, dtypes.i64, dtypes.i32, dtypes.bool_))
+
+
 def enum(dtype: DType) -> int:
     """The number that ``TensorProto.DataType`` gives an element type."""
     return _ENUM[dtype]
@@ -63,7 +67,8 @@ class Signature:
         outputs: the same of each output.
         variadic: whether the last input may be repeated.
         allowed: the element types for each parameter, by the standard; None where other types are allowed as well.
-        runs: those for which onnxruntime has a kernel; None where it needs none, because the op is a function of others.
+        runs: those for which onnxruntime has a kernel, or runs the function of other ops that the standard gives.
+        available: whether onnxruntime has anything at all for it.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -77,8 +82,11 @@ class Signature:
             parameter: frozenset(filter(None, map(element, types))) for parameter, types in constraints.items()
         }
         found = [types for first, last, types in kernels().get(self.name, ()) if _serves(first, last, self.version)]
-        self.runs: dict[str, frozenset[DType]] | None = None
-        if found or not (schema.has_function or schema.has_context_dependent_function):
+        self.runs: dict[str, frozenset[DType]]
+        self.available = bool(found) or schema.has_function or schema.has_context_dependent_function
+        if not found:
+            self.runs = dict.fromkeys(self.allowed, _IN_FUNCTIONS)
+        else:
             self.runs = {
                 parameter: frozenset().union(*(types.get(parameter, allowed) for types in found))
                 for parameter, allowed in self.allowed.items()
@@ -97,8 +105,20 @@ class Signature:
             return None if concrete in (None, dtype) else f"{self.name} takes {concrete} for input {index}, not {dtype}"
         if dtype not in allowed:
             return f"{self.name}-{self.version} does not take {dtype}"
-        if self.runs is not None and not {dtype, _STANDS_FOR.get(dtype)} & self.runs[parameter]:
+        if not {dtype, _STANDS_FOR.get(dtype)} & self.runs[parameter]:
             return f"onnxruntime has no kernel for {self.name}-{self.version} on {dtype}"
+        return None
+
+    def result_refusal(self, dtype: DType) -> str | None:
+        """Why a result may not be asked for in this element type; None when it may."""
+        parameter = self.outputs[0]
+        allowed = self.allowed.get(parameter)
+        if not allowed:
+            return None  # a sequence or an optional
+        if dtype not in allowed:
+            return f"{self.name}-{self.version} does not give {dtype}"
+        if not {dtype, _STANDS_FOR.get(dtype)} & self.runs.get(parameter, {dtype}):
+            return f"onnxruntime has no kernel for {self.name}-{self.version} to {dtype}"
         return None
 
 

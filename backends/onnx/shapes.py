@@ -60,7 +60,7 @@ def _permute(e: Emitter, node: Node, x: str) -> Any:
 @emits("expand")
 def _expand(e: Emitter, node: Node, x: str) -> Any:
     shape, target = shape_of(node), node.attrs["shape"]
-    aligned: list[Dim] = [1] * (len(target) - len(shape)) + list(shape)
+    aligned: list[Dim] = [*[1] * (len(target) - len(shape)), *shape]
     # A size of 1 in the shape of an Expand keeps what is there.
     kept = [same(old, new) is True for old, new in zip(aligned, target, strict=True)]
     if all(kept) and len(shape) == len(target):
@@ -141,6 +141,23 @@ def _pad(e: Emitter, node: Node, x: str, value: str | None) -> Any:
     pads = e.sizes.vector([*(before[axis] for axis in axes), *(after[axis] for axis in axes)])
     named = e.ints(axes) if len(axes) < len(before) else None
     return e.op("Pad", x, pads, value, named, mode=mode if mode != "constant" else None)
+
+
+@lowers("pad")
+def _wrap(b: Builder, node: Node, x: Value, value: Value | None) -> Any:
+    """Wrapped around, axis by axis: the end, the whole, the beginning."""
+    attrs = node.attrs
+    if attrs["mode"] != "wrap":
+        return None
+    for axis, (size, before, after) in enumerate(zip(shape_of(node), attrs["before"], attrs["after"], strict=True)):
+        if same(before, 0) is True and same(after, 0) is True:
+            continue
+        if bounds(size - before)[0] < 0 or bounds(size - after)[0] < 0:
+            return None  # more than once around
+        tail = b.slice(x, axes=[axis], starts=[size - before], ends=[size], steps=[1])
+        head = b.slice(x, axes=[axis], starts=[0], ends=[after], steps=[1])
+        x = b.concat([tail, x, head], axis=axis)
+    return x
 
 
 @emits("tile")
@@ -244,5 +261,7 @@ def _optional_get(e: Emitter, node: Node, x: str) -> Any:
 
 
 @emits("optional_has", since=15)
-def _optional_has(e: Emitter, node: Node, x: str) -> Any:
+def _optional_has(e: Emitter, node: Node, x: str | None) -> Any:
+    if x is None and e.opset < 18:
+        refuse("asking for what is absent needs opset 18")
     return e.op("OptionalHasElement", x)

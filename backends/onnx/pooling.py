@@ -1,0 +1,206 @@
+"""Emitters and lowerings of pools."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from isthmus.backends.onnx.emitter import Emitter
+from isthmus.backends.onnx.neural import ints, shape_of
+from isthmus.backends.onnx.table import emits, lowers, refuse
+from isthmus.ir import dtypes
+from isthmus.ir.builder import Builder
+from isthmus.ir.dims import Dim, same
+from isthmus.ir.graph import Node, Value
+
+
+def _window(node: Node, dilations: bool) -> dict[str, Any]:
+    attrs = node.attrs
+    found = {"kernel_shape": attrs["kernel"], "strides": attrs["strides"], "pads": attrs["pads"]}
+    if dilations:
+        found["dilations"] = attrs["dilations"]
+    if attrs["ceil_mode"]:
+        _round_up(node, found)
+    return found
+
+
+def _round_up(node: Node, found: dict[str, Any]) -> None:
+    """Says `ceil_mode` where ONNX counts windows as torch does, and otherwise in other words.
+
+    Torch drops a last window that would start behind the input, which ONNX does since opset 22 only, and which cannot
+    happen where the stride is not longer than what the kernel reaches beyond the padding. A size that is known can be had
+    by padding more at the end, if padding does not count.
+    """
+    attrs = node.attrs
+    count = len(attrs["kernel"])
+    dilations = attrs.get("dilations", (1,) * count)
+    ends, safe, plain = list(attrs["pads"][count:]), True, True
+    for axis, (size, wanted) in enumerate(zip(shape_of(node)[2:], (node.results[0].tensor.shape or ())[2:], strict=True)):
+        reach, stride = (attrs["kernel"][axis] - 1) * dilations[axis] + 1, attrs["strides"][axis]
+        safe = safe and stride <= reach - ends[axis]
+        plain = plain and same((size + attrs["pads"][axis] + ends[axis] - reach) // stride + 1, wanted) is True
+        if isinstance(size, int) and isinstance(wanted, int):
+            ends[axis] = max(ends[axis], (wanted - 1) * stride + reach - size - attrs["pads"][axis])
+        elif not safe:
+            refuse("with ceil_mode, ONNX may count another number of windows")
+    if plain:
+        return
+    if safe:
+        found["ceil_mode"] = 1
+    elif node.op.name == "avg_pool" and attrs["count_include_pad"]:
+        refuse("with ceil_mode, ONNX counts another number of windows")
+    else:
+        found["pads"] = [*attrs["pads"][:count], *ends]
+
+
+@emits("max_pool")
+def _max_pool(e: Emitter, node: Node, x: str) -> Any:
+    _check_pads(node)
+    return e.op("MaxPool", x, **_window(node, True))
+
+
+@emits("max_pool_with_index")
+def _max_pool_with_index(e: Emitter, node: Node, x: str) -> Any:
+    _check_pads(node)
+    if node.attrs["convention"] != "flat":
+        refuse("ONNX counts the indices over the whole tensor")
+    return e.op("MaxPool", x, results=2, **_window(node, True))
+
+
+def _check_pads(node: Node) -> None:
+    attrs = node.attrs
+    count = len(attrs["kernel"])
+    if any(pad >= kernel for pad, kernel in zip(attrs["pads"], attrs["kernel"] * 2, strict=True)):
+        refuse("onnxruntime takes no padding as wide as the kernel")
+    if count > 3:
+        refuse("onnxruntime pools over at most three axes")
+
+
+@lowers("max_pool_with_index")
+def _planes(b: Builder, node: Node, x: Value) -> Any:
+    """Indices in each plane are those over the whole, less what the planes before take up."""
+    if node.attrs["convention"] != "per_plane":
+        return None
+    values, flat = b.max_pool_with_index(x, **{**node.attrs, "convention": "flat"})
+    plane: Dim = 1
+    for dim in shape_of(node)[2:]:
+        plane = plane * dim
+    return values, b.mod(flat, _size(b, plane))
+
+
+def _size(b: Builder, dim: Dim) -> Value:
+    return b.constant(np.int64(dim)) if isinstance(dim, int) else b.size(dim)
+
+
+@emits("max_unpool")
+def _max_unpool(e: Emitter, node: Node, x: str, indices: str) -> Any:
+    # onnxruntime's MaxUnpool checks the given shape against kernel and strides, which the op does not have.
+    return refuse("ONNX's MaxUnpool needs the kernel of the pool")
+
+
+@emits("avg_pool")
+def _avg_pool(e: Emitter, node: Node, x: str) -> Any:
+    attrs = node.attrs
+    _check_pads(node)
+    if attrs["divisor"] is not None:
+        refuse("ONNX's AveragePool has no divisor of its own")
+    include = int(attrs["count_include_pad"] and any(attrs["pads"]))
+    return e.op("AveragePool", x, **_window(node, False), count_include_pad=include or None)
+
+
+@lowers("avg_pool")
+def _avg_pool_by_sum(b: Builder, node: Node, x: Value) -> Any:
+    """With a divisor of its own: the mean of each window of the input with zeros around it, times its size."""
+    attrs = node.attrs
+    count = len(attrs["kernel"])
+    if attrs["divisor"] is None or attrs["ceil_mode"]:
+        return None
+    pads = attrs["pads"]
+    if any(pads):
+        x = b.pad(x, None, before=(0, 0, *pads[:count]), after=(0, 0, *pads[count:]), mode="constant")
+    plain = {**attrs, "pads": [0] * 2 * count, "divisor": None}
+    return b.mul(b.avg_pool(x, **plain), math.prod(attrs["kernel"]) / attrs["divisor"])
+
+
+@emits("adaptive_avg_pool")
+def _adaptive_avg_pool(e: Emitter, node: Node, x: str) -> Any:
+    return _global(e, node, "GlobalAveragePool", x)
+
+
+@emits("adaptive_max_pool")
+def _adaptive_max_pool(e: Emitter, node: Node, x: str) -> Any:
+    return _global(e, node, "GlobalMaxPool", x)
+
+
+def _global(e: Emitter, node: Node, op_type: str, x: str) -> Any:
+    if any(same(size, 1) is not True for size in node.attrs["output_size"]):
+        refuse("ONNX pools adaptively only to one element")
+    return e.op(op_type, x)
+
+
+@lowers("adaptive_avg_pool")
+def _adaptive_by_matrices(b: Builder, node: Node, x: Value) -> Any:
+    """Each axis is multiplied by a matrix that holds the weight of each element in each window."""
+    shape, wanted = shape_of(node), node.attrs["output_size"]
+    if _plain(shape, wanted) or x.tensor.dtype.bits < 32:
+        return None
+    rank = len(shape)
+    for axis, out in enumerate(wanted, 2):
+        size = shape[axis]
+        if same(size, out) is True:
+            continue
+        windows = _windows(b, size, out, x.tensor.dtype)
+        if axis == rank - 1:
+            x = b.matmul(x, b.permute(windows, perm=[1, 0]))
+        elif axis == rank - 2:
+            x = b.matmul(windows, x)
+        else:
+            order = [*(other for other in range(rank) if other != axis), axis]
+            moved = b.matmul(b.permute(x, perm=order), b.permute(windows, perm=[1, 0]))
+            x = b.permute(moved, perm=[order.index(other) for other in range(rank)])
+    return x
+
+
+def _plain(shape: tuple[Dim, ...], wanted: tuple[Dim, ...]) -> bool:
+    """Whether the op's own decomposition says it better: by plain pools and reductions."""
+    return all(same(out, 1) is True or _divides(size, out) for size, out in zip(shape[2:], wanted, strict=True))
+
+
+def _divides(size: Dim, out: Dim) -> bool:
+    return same(size, out) is True or (isinstance(size, int) and isinstance(out, int) and size % out == 0)
+
+
+def _windows(b: Builder, size: Dim, out: Dim, dtype: dtypes.DType) -> Value:
+    """The matrix [out, size] with 1 / length of the window in each window's places, 0 elsewhere."""
+    if isinstance(size, int) and isinstance(out, int):
+        matrix = np.zeros((out, size))
+        for row in range(out):
+            start, stop = row * size // out, -(-(row + 1) * size // out)
+            matrix[row, start:stop] = 1 / (stop - start)
+        return b.constant(matrix.astype(dtype.numpy))
+    # The same, reckoned when the model runs: a window goes from row * size // out to ceil((row + 1) * size / out).
+    row = b.unsqueeze(b.arange(stop=out), axes=[1])
+    sizes, outs = b.size(size), b.size(out)
+    start = b.div(b.mul(row, sizes), outs)
+    stop = b.div(b.add(b.mul(b.add(row, 1), sizes), b.size(out - 1)), outs)
+    place = b.arange(stop=size)
+    inside = b.logical_and(b.ge(place, start), b.lt(place, stop))
+    return b.div(b.cast(inside, dtype=dtype), b.cast(b.sub(stop, start), dtype=dtype))  # type: ignore[no-any-return]
+
+
+@lowers("adaptive_max_pool")
+def _adaptive_by_gathering(b: Builder, node: Node, x: Value) -> Any:
+    """Axis by axis: each window's elements are gathered into an axis of their own, and its greatest is taken."""
+    shape, wanted = shape_of(node), node.attrs["output_size"]
+    sizes, outs = ints(shape[2:]), ints(wanted)
+    if sizes is None or outs is None or _plain(shape, wanted):
+        return None
+    for axis, (size, out) in enumerate(zip(sizes, outs, strict=True), 2):
+        bounds = [(row * size // out, -(-(row + 1) * size // out)) for row in range(out)]
+        longest = max(stop - start for start, stop in bounds)
+        # A shorter window has its last place once more, which changes no maximum.
+        places = np.array([[min(start + step, stop - 1) for step in range(longest)] for start, stop in bounds])
+        x = b.reduce_max(b.gather(x, places, axis=axis), axes=[axis + 1])
+    return x
