@@ -43,7 +43,9 @@ class CommonSubexpressions:
             first = None if key is None else scope.known.get(key)
             if key is not None and first is None:
                 scope.add(key, node)
-            elif first is not None and not any(map(disagreement, node.results, first.results)):
+            elif first is not None and not any(
+                disagreement(old, new, newer_gives_way=False) for old, new in zip(node.results, first.results, strict=True)
+            ):
                 merged.setdefault(first, [first.location]).append(node.location)
                 for old, new in zip(node.results, first.results, strict=True):
                     new.name = new.name or old.name

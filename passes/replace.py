@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from isthmus.ir.dims import Dim, Expr, Symbol, resolve, symbols
 from isthmus.ir.graph import Graph, Node, Value, type_symbols
 from isthmus.ir.op import Trait
-from isthmus.ir.symbols import Symbols
 from isthmus.ir.types import Tensor, resolved
 
 
@@ -23,11 +22,16 @@ def introduced(node: Node) -> set[Symbol]:
     return found
 
 
-def disagreement(old: Value, new: Value) -> str | None:
+def disagreement(old: Value, new: Value, newer_gives_way: bool = True) -> str | None:
     """Why `new` cannot stand for `old`, in words; None where it can.
 
     Where only a size stands between them that one of their nodes introduced, the two sizes are joined: they are sizes of
     the same tensor. `settle` makes that visible in all types.
+
+    Args:
+        old: the value that goes.
+        new: the value that takes its place.
+        newer_gives_way: of two such symbols, that of `new` is joined to that of `old`, and not the other way round.
     """
     if old is new:
         return None
@@ -41,15 +45,12 @@ def disagreement(old: Value, new: Value) -> str | None:
         return None
     if right.shape is None or len(left.shape) != len(right.shape):
         return different
-    where = _symbols_of(old)
+    same = old.owner.symbols.same
     for a, b in zip(left.shape, right.shape, strict=True):
-        if where.same(a, b) is not True and not (_join(new, b, a) or _join(old, a, b)):
+        order = ((new, b, a), (old, a, b)) if newer_gives_way else ((old, a, b), (new, b, a))
+        if same(a, b) is not True and not any(_join(*sides) for sides in order):
             return different
     return None
-
-
-def _symbols_of(value: Value) -> Symbols:
-    return value.owner.symbols
 
 
 def _join(value: Value, dim: Dim, other: Dim) -> bool:

@@ -63,6 +63,7 @@ def check(steps: Pass | Sequence[Pass], before: str, after: str | None = None) -
     inputs = draw_inputs(graph)
     old = run(graph, inputs)
     run_passes(graph, list(steps) if isinstance(steps, (list, tuple)) else [steps], verify=True)  # type: ignore[list-item]
-    assert text(graph) == text(parse(before if after is None else textwrap.dedent(after).strip()))
+    wanted = text(parse(before if after is None else textwrap.dedent(after).strip()))
+    assert text(graph) == wanted, text(graph)
     assert_same(old, run(graph, inputs))
     return graph

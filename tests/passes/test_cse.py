@@ -89,7 +89,8 @@ GOLDEN = {
     ),
     "data-sized": (
         """
-        symbols u0 in [0, inf], u1 in [0, inf]
+        symbol u0 in [0, inf]
+        symbol u1 in [0, inf]
         graph @main(%x: f32[4]) {
           %0: i64[u0, 1] = nonzero(%x)
           %1: i64[u1, 1] = nonzero(%x)
@@ -98,10 +99,12 @@ GOLDEN = {
         }
         """,
         """
-        symbols u0 in [0, inf], u1 in [0, inf]
+        symbol u0 in [0, inf]
+        symbol u1 in [0, inf]
+        join u1 = u0
         graph @main(%x: f32[4]) {
-          %0: i64[u1, 1] = nonzero(%x)
-          %2: i64[2*u1, 1] = concat([%0, %0]) {axis=0}
+          %0: i64[u0, 1] = nonzero(%x)
+          %2: i64[2*u0, 1] = concat([%0, %0]) {axis=0}
           return %2
         }
         """,
@@ -126,12 +129,18 @@ STAYS = {
         """,
     "effects": """
         graph @main(%x: f32[4], %c: bool[]) {
-          check(%c) {message="a"}
-          check(%c) {message="a"}
+          print(%x) {message="a"}
+          print(%x) {message="a"}
           return %x
         }
         """,
 }
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_becomes(name: str) -> None:
+    before, after = GOLDEN[name]
+    check(CommonSubexpressions(), before, after)
 
 
 @pytest.mark.parametrize("name", STAYS)

@@ -1,0 +1,149 @@
+"""Sizes computed in the model become sizes in attributes."""
+
+from __future__ import annotations
+
+import pytest
+from golden import check
+from isthmus.passes import DeadCode, DimArithmetic
+
+GOLDEN = {
+    "shape, gather, concat, reshape": (
+        """
+        symbol N
+        graph @main(%x: f32[N, 4, 6]) {
+          %n: i64[] = size() {dim=N}
+          %four: i64[] = size() {dim=4}
+          %six: i64[] = constant() {value=weight<i64[] [6]>}
+          %0: i64[1] = unsqueeze(%n) {axes=[0]}
+          %1: i64[] = mul(%four, %six)
+          %2: i64[1] = unsqueeze(%1) {axes=[0]}
+          %3: i64[2] = concat([%0, %2]) {axis=0}
+          %4: f32[N, 24] = dynamic_reshape(%x, %3)
+          return %4
+        }
+        """,
+        """
+        symbol N
+        graph @main(%x: f32[N, 4, 6]) {
+          %0: f32[N, 24] = reshape(%x) {shape=[N, 24]}
+          return %0
+        }
+        """,
+    ),
+    "what is left, whose size nobody knew": (
+        """
+        symbol N
+        symbol u0 in [0, inf]
+        symbol u1 in [0, inf]
+        graph @main(%x: f32[N, 4, 6]) {
+          %n: i64[] = size() {dim=N}
+          %0: i64[1] = unsqueeze(%n) {axes=[0]}
+          %1: i64[1] = constant() {value=weight<i64[1] [-1]>}
+          %2: i64[2] = concat([%0, %1]) {axis=0}
+          %3: f32[u0, u1] = dynamic_reshape(%x, %2)
+          %4: f32[u0, u1] = exp(%3)
+          return %4
+        }
+        """,
+        """
+        symbol N
+        symbol u0 in [0, inf]
+        symbol u1 in [0, inf]
+        join u0 = N
+        join u1 = 24
+        graph @main(%x: f32[N, 4, 6]) {
+          %3: f32[N, 24] = reshape(%x) {shape=[N, 24]}
+          %4: f32[N, 24] = exp(%3)
+          return %4
+        }
+        """,
+    ),
+    "slice and range": (
+        """
+        symbol N in [2, inf]
+        symbol u0 in [0, inf]
+        graph @main(%x: f32[N, 4]) {
+          %n: i64[] = size() {dim=N}
+          %one: i64[] = constant() {value=weight<i64[] [1]>}
+          %zero: i64[] = constant() {value=weight<i64[] [0]>}
+          %0: i64[] = sub(%n, %one)
+          %1: i64[1] = unsqueeze(%zero) {axes=[0]}
+          %2: i64[1] = unsqueeze(%0) {axes=[0]}
+          %3: f32[N - 1, 4] = dynamic_slice(%x, %1, %2) {axes=[0], steps=[1]}
+          %4: i64[u0] = range(%zero, %n, %one)
+          return %3, %4
+        }
+        """,
+        """
+        symbol N in [2, inf]
+        symbol u0 in [0, inf]
+        join u0 = N
+        graph @main(%x: f32[N, 4]) {
+          %3: f32[N - 1, 4] = slice(%x) {axes=[0], starts=[0], ends=[N - 1], steps=[1]}
+          %4: i64[N] = arange() {start=0, stop=N, step=1, dtype=i64}
+          return %3, %4
+        }
+        """,
+    ),
+    "a number that is data after all": (
+        """
+        symbol N
+        symbol s
+        graph @main(%x: f32[N, 4]) {
+          %n: i64[] = size() {dim=N}
+          %two: i64[] = constant() {value=weight<i64[] [2]>}
+          %0: i64[] = mul(%n, %two)
+          %1: i64[] = bind(%0) {symbol=$s}
+          %2: f32[s] = random_uniform() {shape=[s], dtype=f32, low=0.0, high=0.0}
+          %3: i64[] = add(%1, %two)
+          return %2, %3
+        }
+        """,
+        """
+        symbol N
+        symbol s
+        join s = 2*N
+        graph @main(%x: f32[N, 4]) {
+          %2: f32[2*N] = random_uniform() {shape=[2*N], dtype=f32, low=0.0, high=0.0}
+          %3: i64[] = size() {dim=2*N + 2}
+          return %2, %3
+        }
+        """,
+    ),
+}
+
+STAYS = {
+    "a shape that is data": """
+        symbol u0 in [0, inf]
+        symbol u1 in [0, inf]
+        graph @main(%x: f32[1, 1], %s: i64[2]) {
+          %one: i64[] = constant() {value=weight<i64[] [1]>}
+          %0: i64[2] = minimum(%s, %one)
+          %1: i64[2] = maximum(%0, %one)
+          %2: f32[u0, u1] = dynamic_reshape(%x, %1)
+          return %2
+        }
+        """,
+    "an expansion of what may or may not be 1": """
+        symbol N hint 3
+        symbol M hint 3
+        symbol u0 in [0, inf]
+        graph @main(%x: f32[N], %y: f32[M]) {
+          %0: i64[] = size() {dim=N}
+          %1: i64[1] = unsqueeze(%0) {axes=[0]}
+          %2: f32[N] = dynamic_expand(%y, %1)
+          return %2
+        }
+        """,
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_becomes(name: str) -> None:
+    before, after = GOLDEN[name]
+    check([DimArithmetic(), DeadCode()], before, after)
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_stays(name: str) -> None:
+    check([DimArithmetic(), DeadCode()], STAYS[name])
