@@ -52,8 +52,11 @@ def window_count(call: Call, size: Dim, kernel: Dim, stride: int, begin: int, en
         InferError: not even one does.
     """
     span = (kernel - 1) * dilation
-    rest = size + (begin + end - span - 1)
-    count = (rest if stride == 1 else rest // stride) + 1
+    spare = begin + end - span
+    if stride == 1:  # most often the size stays
+        count = size if spare.__class__ is int and spare == 0 else size + spare
+    else:
+        count = (size + (spare - 1)) // stride + 1
     if isinstance(count, int) and count < 1:
         raise call.error("the window is larger than the padded input", expected=f"at least {span + 1}", found=f"{size}")
     return count
