@@ -42,6 +42,7 @@ class _Verifier:
         self.hidden: list[set[Value]] = []
         self.bound: set[Symbol] = set()
         self.closed: set[Symbol] = set()
+        self.given: dict[Symbol, Dim] = {}
 
     def run(self) -> None:
         nested.run(self.graph(self.root))
@@ -155,6 +156,7 @@ class _Verifier:
         """The results' types, inferred again; nothing is written into the graph's symbols."""
         scratch = self.scratch
         scratch.start()
+        self.given.clear()
         types = [None if operand is None else operand.type for operand in node.operands]
         call = Call(node.op, types, node.attrs, node.regions, scratch, node.operands)
         try:
@@ -187,24 +189,25 @@ class _Verifier:
             return stored == inferred
         if len(stored.shape) != len(inferred.shape):
             return False
-        values: dict[Symbol, Dim] = {}
         pairs = list(zip(stored.shape, inferred.shape, strict=True))
         # What is one symbol says what it stands for; expressions over them come after.
         pairs.sort(key=lambda pair: not all(isinstance(dim, int) or (isinstance(dim, Expr) and dim.symbol) for dim in pair))
-        return all(self.size_matches(left, right, new, values) for left, right in pairs)
+        return all(self.size_matches(left, right, new) for left, right in pairs)
 
-    def size_matches(self, stored: Dim | None, inferred: Dim | None, new: list[Symbol], values: dict[Symbol, Dim]) -> bool:
+    def size_matches(self, stored: Dim | None, inferred: Dim | None, new: list[Symbol]) -> bool:
         if stored is None or inferred is None:
             return stored is inferred
-        stored = substitute(stored, values)
+        stored = substitute(stored, self.given)
         answer = self.scratch.same(stored, inferred)
         if answer is not None:
             return answer
-        symbol = stored.symbol if isinstance(stored, Expr) else None
-        if symbol is not None and symbol in new and symbol not in values:
-            values[symbol] = inferred
+        if self.scratch.stands_for(inferred, stored):
             return True
-        return self.scratch.stands_for(inferred, stored)
+        symbol = stored.symbol if isinstance(stored, Expr) else None
+        if symbol not in new:
+            return False
+        self.given[symbol] = inferred
+        return True
 
     # ---- symbols
 
