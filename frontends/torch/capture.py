@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -192,6 +193,7 @@ def _watch(
 ) -> _Watch:  # fmt: skip
     """Runs the model once under the watcher."""
     watcher = Watcher(options.on_size_branch)
+    watcher.provenance.outside = sys._getframe().f_code
     graph = watcher.graph
     watcher.sizes.declared, watcher.sizes.auto = inputs.declare(graph.symbols, hints)
     watcher.names = dict(names)

@@ -11,12 +11,17 @@ from types import CodeType, FrameType
 from typing import Any
 
 import torch
+
+import isthmus.frontends
+import isthmus.ir
 from isthmus.ir.location import Location
 
 # With a trailing separator: a bare prefix would swallow torchvision too.
 _LIBRARY = tuple(
     os.path.realpath(folder) + os.sep
-    for folder in (os.path.dirname(torch.__file__), os.path.dirname(__file__), sysconfig.get_paths()["stdlib"])
+    for folder in (
+        os.path.dirname(torch.__file__), *isthmus.frontends.__path__, *isthmus.ir.__path__, sysconfig.get_paths()["stdlib"],
+    )
 )
 _NOT_LIBRARY = sysconfig.get_paths()["purelib"] + os.sep
 
@@ -24,12 +29,12 @@ _is_library: dict[CodeType, bool] = {}
 
 
 def library(code: CodeType) -> bool:
-    """Whether code belongs to torch, to this frontend or to the standard library."""
+    """Whether code belongs to torch, to isthmus below the public face, or to the standard library."""
     found = _is_library.get(code)
     if found is None:
         file = code.co_filename
         inside = file.startswith("<") or os.path.realpath(file).startswith(_LIBRARY)
-        packages = file.startswith(_NOT_LIBRARY) and not os.path.realpath(file).startswith(_LIBRARY[:2])
+        packages = file.startswith(_NOT_LIBRARY) and not os.path.realpath(file).startswith(_LIBRARY[:-1])
         found = _is_library[code] = inside and not packages
     return found
 
@@ -39,16 +44,21 @@ class Provenance:
 
     Attributes:
         path: names of the modules that are running, outermost first.
+        outside: the function that runs the model; the frames around it are not the model's.
     """
 
     def __init__(self) -> None:
         self.path: list[str] = [""]
+        self.outside: CodeType | None = None
         self._known: dict[tuple[CodeType, int, str], Location] = {}
 
     def here(self) -> Location:
         """The place in the user's code that is running now."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and _is_library.get(frame.f_code, True):
+            if frame.f_code is self.outside:
+                frame = None
+                break
             if frame.f_code not in _is_library and not library(frame.f_code):
                 break
             frame = frame.f_back
