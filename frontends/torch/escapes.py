@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
-from isthmus.frontends.torch.aliases import doubt
 from isthmus.frontends.torch.lowering import torch_dtype
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.ir.dtypes import DType
@@ -20,7 +19,6 @@ from isthmus.ir.dtypes import DType
 if TYPE_CHECKING:
     from isthmus.frontends.torch.watcher import Watcher
 
-_TRUTH: Final = frozenset(("__bool__",))
 _WHAT: Final = {
     "__bool__": "the truth",
     "__contains__": "the truth",
@@ -50,11 +48,12 @@ def real(content: np.ndarray[Any, Any], dtype: DType) -> torch.Tensor:
 @contextmanager
 def swapped(watcher: Watcher) -> Iterator[None]:
     """Swaps the methods, for a while."""
-    saved = {name: torch.Tensor.__dict__.get(name) for name in (*_WHAT, "contiguous")}
+    saved = {name: torch.Tensor.__dict__.get(name) for name in (*_WHAT, "contiguous", "is_contiguous")}
     factories = {name: getattr(torch, name) for name in ("tensor", "as_tensor")}
     for name, what in _WHAT.items():
         setattr(torch.Tensor, name, _method(watcher, name, what, getattr(torch.Tensor, name)))
     torch.Tensor.contiguous = _contiguous(torch.Tensor.contiguous)  # type: ignore[method-assign, assignment]
+    torch.Tensor.is_contiguous = _is_contiguous(torch.Tensor.is_contiguous)  # type: ignore[method-assign, assignment]
     for name, original in factories.items():
         setattr(torch, name, _factory(original))
     try:
@@ -87,23 +86,25 @@ def _method(watcher: Watcher, name: str, what: str, original: Callable[..., Any]
 
 
 def _contiguous(original: Callable[..., Any]) -> Callable[..., Any]:
-    """`Tensor.contiguous` asks no one when the strides say that the tensor is: so an uncertain one is noted here."""
+    """`Tensor.contiguous`, answered from the entry: torch's C++ would ask every symbolic size whether it is 1."""
 
-    def contiguous(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, *args, **kwargs)
-        if result is self and self.__class__ is Watched and not self.entry.certain:  # type: ignore[attr-defined]
-            result = torch.ops.aten.alias(self)
-            doubt_between(self, result)
-        return result
+    def contiguous(self: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> Any:
+        if self.__class__ is not Watched:
+            return original(self, memory_format=memory_format)
+        if memory_format is torch.contiguous_format and self.entry.strides is None and self.entry.certain:  # type: ignore[attr-defined]
+            return self
+        return torch.ops.aten.contiguous.default(self, memory_format=memory_format)
 
     return contiguous
 
 
-def doubt_between(left: Any, right: Any) -> None:
-    """Makes two tensors, of which one is an alias of the other, doubtful neighbours instead."""
-    right.entry.base = right.entry.take = right.entry.push = None
-    right.entry.version = 0
-    doubt(left.entry, right.entry, "it is not known whether .contiguous() made a copy of it")
+def _is_contiguous(original: Callable[..., Any]) -> Callable[..., Any]:
+    def is_contiguous(self: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> bool:
+        if self.__class__ is not Watched:
+            return bool(original(self, memory_format=memory_format))
+        return memory_format is torch.contiguous_format and self.entry.strides is None  # type: ignore[attr-defined]
+
+    return is_contiguous
 
 
 def _factory(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -18,7 +18,7 @@ def untouched(model: Any) -> Iterator[None]:
     saved = []
     for module in modules:
         attributes = dict(module.__dict__)
-        containers = [(held, held.copy()) for held in attributes.values() if isinstance(held, _CONTAINERS)]
+        containers = [(held, _copy(held)) for held in attributes.values() if isinstance(held, _CONTAINERS)]
         saved.append((module, attributes, containers))
     try:
         yield
@@ -33,6 +33,10 @@ def untouched(model: Any) -> Iterator[None]:
                 if not _same(held, before):
                     held.clear()
                     held.extend(before) if isinstance(held, list) else held.update(before)
+
+
+def _copy(held: Any) -> Any:
+    return dict(held) if isinstance(held, dict) else list(held) if isinstance(held, list) else set(held)
 
 
 def _same(held: Any, before: Any) -> bool:

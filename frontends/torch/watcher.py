@@ -15,6 +15,7 @@ from isthmus.frontends.torch.lowering import Lowering, dtype_of, torch_dtype
 from isthmus.frontends.torch.provenance import Provenance
 from isthmus.frontends.torch.sizes import Ratio, SizeNode, Sizes
 from isthmus.frontends.torch.tensors import Watched, watched
+from isthmus.frontends.torch.undeclared import batch_norm
 from isthmus.frontends.torch.weights import TorchWeight, contents
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
@@ -72,6 +73,7 @@ class Watcher(TorchDispatchMode):
         self.constants = Builder(self.graph)
         self._reals: dict[int, tuple[torch.Tensor, Entry]] = {}
         self._storages: dict[int, dict[Any, Entry]] = {}
+        self._beside: dict[Entry, dict[Any, Entry]] = {}
         self._labels: dict[Entry, str] = {}
         self._items: dict[Value, Dim] = {}
         self._takers: dict[type, Callable[[Any], Any]] = {
@@ -118,7 +120,7 @@ class Watcher(TorchDispatchMode):
                     remedy="reach both through one tensor",
                 )
             if name or tensor.numel() > SMALL:
-                handle: Any = TorchWeight(tensor.detach(), name)
+                handle: Any = TorchWeight(tensor, name)
             else:
                 handle = ArrayWeight(np.array(contents(tensor)))
             with self.constants.at(self.provenance.here()):
@@ -126,6 +128,7 @@ class Watcher(TorchDispatchMode):
             if not tensor.is_contiguous():
                 entry.strides = tuple(tensor.stride())
             beside[lies] = entry
+            self._beside[entry] = beside
             if name:
                 self._labels[entry] = name
         self._reals[id(tensor)] = (tensor, entry)  # kept alive, so that the id is not given to another
@@ -168,13 +171,11 @@ class Watcher(TorchDispatchMode):
                 "a branch, loop or module kept whole writes to a tensor from outside",
                 remedy="return the new value from it",
             )
-        for beside in self._storages.values():
-            entries = list(beside.values())
-            if len(entries) > 1 and any(entry is owner for entry in entries):
-                raise Refusal(
-                    f"the model writes to {self._labels.get(owner, 'a constant')}, which shares storage with another tensor",
-                    remedy="reach both through one tensor",
-                )
+        if len(self._beside.get(owner, ())) > 1:
+            raise Refusal(
+                f"the model writes to {self._labels.get(owner, 'a constant')}, which shares storage with another tensor",
+                remedy="reach both through one tensor",
+            )
 
     def written(self) -> dict[str, Value]:
         """Parameters and buffers that the model wrote to, with their last value."""
@@ -248,10 +249,12 @@ class Watcher(TorchDispatchMode):
 
             return higher_order(self, func, args, kwargs)
         plan = plan_of(func)
-        special = SPECIAL.get(plan.name)
-        if special is not None:
-            return special(self, *args, **kwargs)
         try:
+            special = SPECIAL.get(plan.name)
+            if special is not None:
+                found = special(self, *args, **kwargs)
+                if found is not NotImplemented:
+                    return found
             if plan.writes:
                 return self._write(plan, args, kwargs)
             bound = self._bind(plan, args, kwargs)
@@ -382,17 +385,18 @@ class Watcher(TorchDispatchMode):
             raise Refusal("writes to its argument in a way that has no functional form")
         functional = plan_of(plan.functional)
         bound = self._bind(plan, args, kwargs)
-        bound = {name: argument for name, argument in bound.items() if name in functional.names}
+        # The functional overload has the same arguments without the outs; now and then it names them otherwise.
+        bound = {ours: bound[name] for name, ours in zip(plan.values, functional.values, strict=True) if name in bound}
         found = self._lower(functional, bound)
         results = list(found) if isinstance(found, (tuple, list)) else [found]
         if plan.lists:  # torch._foreach_*_: a list is written to
             targets = [item for target in targets for item in target]
         for target, result in zip(targets, results, strict=False):
-            self._put(target, result)
+            self.put(target, result)
         returned = [names[name] for name in plan.returned]
         return returned[0] if len(returned) == 1 else tuple(returned) or None
 
-    def _put(self, target: torch.Tensor, result: Value) -> None:
+    def put(self, target: torch.Tensor, result: Value) -> None:
         """Writes a value to a tensor."""
         entry = self.entry(target)
         old = self.aliases.read(entry)
@@ -537,9 +541,10 @@ SPECIAL: Final[dict[str, Callable[..., Any]]] = {
     "aten.sym_numel.default": _numel,
     "aten.numel.default": _numel,
     "prim.device.default": _device,
+    "aten.batch_norm.default": batch_norm,
     "aten._assert_tensor_metadata.default": _check,
     "aten._assert_scalar.default": _check,
     "aten.sym_constrain_range.default": _check,
     "aten.sym_constrain_range_for_size.default": _check,
 }
-"""Ops whose result is no tensor."""
+"""Ops whose result is no tensor, and ops that write without saying so; `NotImplemented` goes on as for any other op."""
