@@ -1,0 +1,289 @@
+"""Coarse ops are recovered from what they are spelt with, and not from what only looks like it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from golden import assert_same, draw_inputs
+
+from isthmus.ir import Builder, Graph, Tensor, Value
+from isthmus.ir.dtypes import f32
+from isthmus.ir.interpreter import run
+from isthmus.passes import CommonSubexpressions, DeadCode, Fold, Fuse, run_passes
+
+Build = Callable[[Builder, Value], Value]
+
+
+def draw(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def fused(build: Build, *shape: Any) -> list[str]:
+    """The ops that are left of a spelling, in order; numbers and validity are checked on the way."""
+    g = Graph()
+    b = Builder(g)
+    n = g.symbols.declare("N").dim
+    x = g.add_input(Tensor(f32, (n, *(shape or (6, 8)))), "x")
+    g.set_outputs([build(b, x)])
+    inputs = draw_inputs(g)
+    before = run(g, inputs)
+    run_passes(g, [CommonSubexpressions(), Fuse(), Fold(), DeadCode()], verify=True)
+    assert_same(before, run(g, inputs), 1e-5)
+    return [node.op.name for node in g.nodes if node.op.name != "constant"]
+
+
+def gelu(b: Any, x: Any) -> Any:
+    return b.mul(b.mul(x, 0.5), b.add(b.erf(b.div(x, math.sqrt(2))), 1.0))
+
+
+def gelu_other_order(b: Any, x: Any) -> Any:
+    return b.mul(b.mul(b.add(1.0, b.erf(b.mul(x, 0.70710678))), x), 0.5)
+
+
+def gelu_inner_half(b: Any, x: Any) -> Any:
+    return b.mul(x, b.mul(0.5, b.add(1.0, b.erf(b.div(x, 1.41421356)))))
+
+
+def gelu_by_two(b: Any, x: Any) -> Any:
+    return b.div(b.mul(x, b.add(1.0, b.erf(b.div(x, 1.41421356)))), 2.0)
+
+
+def tanh_of(b: Any, x: Any, cube: Any) -> Any:
+    return b.add(1.0, b.tanh(b.mul(0.7978845608, b.add(x, b.mul(0.044715, cube)))))
+
+
+def gelu_tanh_pow(b: Any, x: Any) -> Any:
+    return b.mul(b.mul(0.5, x), tanh_of(b, x, b.pow(x, 3.0)))
+
+
+def gelu_tanh_mul(b: Any, x: Any) -> Any:
+    return b.mul(b.mul(x, tanh_of(b, x, b.mul(x, b.mul(x, x)))), 0.5)
+
+
+def silu(b: Any, x: Any) -> Any:
+    return b.mul(b.sigmoid(x), x)
+
+
+def silu_divided(b: Any, x: Any) -> Any:
+    return b.div(x, b.add(1.0, b.exp(b.neg(x))))
+
+
+def mish(b: Any, x: Any) -> Any:
+    return b.mul(x, b.tanh(b.log1p(b.exp(x))))
+
+
+def relu_by_maximum(b: Any, x: Any) -> Any:
+    return b.maximum(0.0, x)
+
+
+def relu_by_clip(b: Any, x: Any) -> Any:
+    return b.clip(x, 0.0, None)
+
+
+def hard_sigmoid(b: Any, x: Any) -> Any:
+    return b.div(b.clip(b.add(x, 3.0), 0.0, 6.0), 6.0)
+
+
+def hard_swish(b: Any, x: Any) -> Any:
+    return b.div(b.mul(b.clip(b.add(x, 3.0), 0.0, 6.0), x), 6.0)
+
+
+def hard_swish_by_sigmoid(b: Any, x: Any) -> Any:
+    return b.mul(x, hard_sigmoid(b, x))
+
+
+def softmax(b: Any, x: Any) -> Any:
+    def powers() -> Any:
+        return b.exp(b.sub(x, b.reduce_max(x, axes=[2], keepdims=True)))
+
+    return b.div(powers(), b.reduce_sum(powers(), axes=[2], keepdims=True))
+
+
+def log_softmax(b: Any, x: Any) -> Any:
+    return b.log(softmax(b, x))
+
+
+def standardized(b: Any, x: Any, axes: list[int], eps: Any = 1e-5) -> Any:
+    centred = b.sub(x, b.reduce_mean(x, axes=axes, keepdims=True))
+    return b.div(centred, b.sqrt(b.add(b.reduce_mean(b.pow(centred, 2.0), axes=axes, keepdims=True), eps)))
+
+
+def layer_norm(b: Any, x: Any) -> Any:
+    return b.add(b.mul(draw(8), standardized(b, x, [-1])), draw(8))
+
+
+def layer_norm_two_axes(b: Any, x: Any) -> Any:
+    return b.mul(standardized(b, x, [1, 2]), draw(6, 8))
+
+
+def layer_norm_rsqrt(b: Any, x: Any) -> Any:
+    centred = b.sub(x, b.reduce_mean(x, axes=[2], keepdims=True))
+    return b.mul(centred, b.rsqrt(b.add(b.reduce_var(x, axes=[2], keepdims=True, correction=0.0), 1e-6)))
+
+
+def rms_norm(b: Any, x: Any) -> Any:
+    root = b.rsqrt(b.add(b.reduce_mean(b.mul(x, x), axes=[2], keepdims=True), 1e-6))
+    return b.mul(draw(8), b.mul(x, root))
+
+
+def linear(b: Any, x: Any) -> Any:
+    return b.add(draw(5), b.matmul(x, draw(8, 5)))
+
+
+def linear_bias(b: Any, x: Any) -> Any:
+    return b.add(b.linear(x, draw(5, 8)), draw(5))
+
+
+def conv_bias(b: Any, x: Any) -> Any:
+    y = b.unsqueeze(x, axes=[1])
+    y = b.conv(y, draw(3, 1, 3, 3), None, strides=[1, 1], pads=[0, 0, 0, 0], dilations=[1, 1])
+    return b.add(y, draw(3, 1, 1))
+
+
+def heads(b: Any, x: Any) -> tuple[Any, Any, Any]:
+    q, k, v = (b.unsqueeze(b.mul(x, number), axes=[1]) for number in (1.5, 0.5, 2.5))
+    return q, b.permute(k, perm=[0, 1, 3, 2]), v
+
+
+def attention(b: Any, x: Any) -> Any:
+    q, k, v = heads(b, x)
+    return b.matmul(b.softmax(b.div(b.matmul(q, k), math.sqrt(8)), axis=-1), v)
+
+
+def attention_mask(b: Any, x: Any) -> Any:
+    q, k, v = heads(b, x)
+    scores = b.add(draw(6), b.mul(b.matmul(q, k), 0.25))
+    return b.matmul(b.softmax(scores, axis=3), v)
+
+
+RECOVERED = [
+    (gelu, ["gelu"]),
+    (gelu_other_order, ["gelu"]),
+    (gelu_inner_half, ["gelu"]),
+    (gelu_by_two, ["gelu"]),
+    (gelu_tanh_pow, ["gelu"]),
+    (gelu_tanh_mul, ["gelu"]),
+    (silu, ["silu"]),
+    (silu_divided, ["silu"]),
+    (mish, ["mish"]),
+    (relu_by_maximum, ["relu"]),
+    (relu_by_clip, ["relu"]),
+    (hard_sigmoid, ["hard_sigmoid"]),
+    (hard_swish, ["hard_swish"]),
+    (hard_swish_by_sigmoid, ["hard_swish"]),
+    (softmax, ["softmax"]),
+    (log_softmax, ["log_softmax"]),
+    (layer_norm, ["layer_norm"]),
+    (layer_norm_two_axes, ["layer_norm"]),
+    (layer_norm_rsqrt, ["layer_norm"]),
+    (rms_norm, ["rms_norm"]),
+    (linear, ["linear"]),
+    (linear_bias, ["linear"]),
+    (conv_bias, ["unsqueeze", "conv"]),
+    (attention, ["mul", "unsqueeze"] * 3 + ["attention"]),
+    (attention_mask, ["mul", "unsqueeze"] * 3 + ["attention"]),
+]
+
+
+@pytest.mark.parametrize(("build", "expected"), RECOVERED, ids=[build.__name__ for build, _ in RECOVERED])
+def test_recovered(build: Build, expected: list[str]) -> None:
+    found = fused(build)
+    assert sorted(found) == sorted(expected)
+    assert found[-1] == expected[-1]
+
+
+def gelu_of_other_values(b: Any, x: Any) -> Any:
+    return b.mul(b.mul(b.abs(x), 0.5), b.add(b.erf(b.div(x, math.sqrt(2))), 1.0))
+
+
+def gelu_with_other_number(b: Any, x: Any) -> Any:
+    return b.mul(b.mul(x, 0.5), b.add(b.erf(b.div(x, 1.5)), 1.0))
+
+
+def silu_backwards(b: Any, x: Any) -> Any:
+    return b.div(b.sigmoid(x), x)
+
+
+def clip_above_too(b: Any, x: Any) -> Any:
+    return b.clip(x, 0.0, 1.0)
+
+
+def softmax_over_two_axes(b: Any, x: Any) -> Any:
+    powers = b.exp(b.sub(x, b.reduce_max(x, axes=[1, 2], keepdims=True)))
+    return b.div(powers, b.reduce_sum(powers, axes=[1, 2], keepdims=True))
+
+
+def softmax_of_different_axes(b: Any, x: Any) -> Any:
+    powers = b.exp(b.sub(x, b.reduce_max(x, axes=[1], keepdims=True)))
+    return b.div(powers, b.reduce_sum(powers, axes=[2], keepdims=True))
+
+
+def norm_of_the_first_axes(b: Any, x: Any) -> Any:
+    return standardized(b, x, [1])
+
+
+def norm_with_computed_epsilon(b: Any, x: Any) -> Any:
+    return standardized(b, x, [2], b.abs(b.reduce_max(x, axes=[0, 1, 2])))
+
+
+def norm_with_unbiased_variance(b: Any, x: Any) -> Any:
+    centred = b.sub(x, b.reduce_mean(x, axes=[2], keepdims=True))
+    return b.mul(centred, b.rsqrt(b.add(b.reduce_var(x, axes=[2], keepdims=True, correction=1.0), 1e-6)))
+
+
+def product_with_computed_bias(b: Any, x: Any) -> Any:
+    return b.add(b.matmul(x, draw(8, 5)), b.reduce_sum(x, axes=[0, 1, 2]))
+
+
+def product_with_matrix_bias(b: Any, x: Any) -> Any:
+    return b.add(b.matmul(x, draw(8, 5)), draw(6, 5))
+
+
+def attention_over_other_axis(b: Any, x: Any) -> Any:
+    q, k, v = heads(b, x)
+    return b.matmul(b.softmax(b.mul(b.matmul(q, k), 0.25), axis=2), v)
+
+
+def attention_with_computed_scale(b: Any, x: Any) -> Any:
+    q, k, v = heads(b, x)
+    return b.matmul(b.softmax(b.mul(b.matmul(q, k), b.reduce_max(x, axes=[0, 1, 2])), axis=3), v)
+
+
+LOOKALIKES: list[Build] = [
+    gelu_of_other_values, gelu_with_other_number, silu_backwards, clip_above_too, softmax_over_two_axes,
+    softmax_of_different_axes, norm_of_the_first_axes, norm_with_computed_epsilon, norm_with_unbiased_variance,
+    product_with_computed_bias, product_with_matrix_bias, attention_over_other_axis, attention_with_computed_scale,
+]  # fmt: skip
+COARSE = {"gelu", "silu", "relu", "layer_norm", "rms_norm", "linear", "attention", "log_softmax"}
+
+
+@pytest.mark.parametrize("build", LOOKALIKES, ids=[build.__name__ for build in LOOKALIKES])
+def test_lookalikes_stay(build: Build) -> None:
+    found = fused(build)
+    assert not COARSE & set(found)
+    assert "softmax" not in found or build.__name__.startswith("attention")
+
+
+def test_scale_of_another_shape_stays_beside_the_norm() -> None:
+    assert fused(lambda b, x: b.mul(standardized(b, x, [2]), draw(6, 8))) == ["layer_norm", "mul"]
+    assert fused(lambda b, x: b.add(standardized(b, x, [2]), 1.0)) == ["layer_norm", "add"]
+
+
+def test_weight_used_twice_is_not_doubled() -> None:
+    def twice(b: Any, x: Any) -> Any:
+        w = b.constant(draw(8, 8))
+        return b.matmul(b.add(b.matmul(x, w), draw(8)), w)
+
+    assert fused(twice) == ["matmul", "add", "matmul"]
+
+
+def test_parts_read_elsewhere_are_not_fused_away() -> None:
+    def both(b: Any, x: Any) -> Any:
+        y = b.sigmoid(x)
+        return b.concat([b.mul(x, y), y], axis=1)
+
+    assert fused(both) == ["sigmoid", "mul", "concat"]
