@@ -311,7 +311,7 @@ class _Parser(Cursor):
             self.expect(">")
             return SequenceType(element) if token == "seq" else Optional(element)
         name, bracket, rest = token.partition("[")
-        if not bracket or not rest:
+        if not rest or not is_dtype(name):
             self.wrong("a type")
         inner = Cursor(TOKEN.findall(bracket + rest), self.symbols)
         found = self.types[token] = Tensor(dtype(name), inner.shape())

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from isthmus.ir import nested
 from isthmus.ir.attributes import symbols_in
-from isthmus.ir.dims import Dim, Expr, Symbol, substitute
+from isthmus.ir.dims import Dim, Expr, Symbol, substitute, symbols
 from isthmus.ir.errors import InferError, VerifyError
 from isthmus.ir.graph import Graph, Node, User, Value, type_symbols
 from isthmus.ir.op import Call, Trait
@@ -228,7 +228,11 @@ class _Verifier:
         for symbol in used:
             if self.root.symbols.by_name.get(symbol.name) is not symbol:
                 self.fail(f"{what} uses {symbol}, which is not in the graph's table of symbols", node)
-            if symbol not in self.bound:
+            if symbol in self.bound:
+                continue
+            if symbol.joined is not None:  # it stands for what it was joined to
+                self.in_scope(symbols(symbol.joined), node, what)
+            else:
                 ended = " any more: its region has ended" if symbol in self.closed else " before"
                 self.fail(f"{what} uses {symbol}, which nothing binds{ended}", node)
 

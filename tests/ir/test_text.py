@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from isthmus.ir import (
     ArrayWeight,
@@ -22,6 +24,7 @@ from isthmus.ir import (
     weight,
     weight_table,
 )
+from isthmus.ir.cursor import TOKEN
 from isthmus.ir.dtypes import f32
 from isthmus.ir.errors import ParseError
 from isthmus.ir.printer import excerpt, location_text
@@ -357,6 +360,24 @@ def test_errors_outside_of_nodes(text: str, message: str) -> None:
     with pytest.raises(ParseError) as error:
         parse(text)
     assert str(error.value) == message
+
+
+TOKENS = sorted({token for text in GOLDEN.values() for token in TOKEN.findall(text)})
+DAMAGE = st.tuples(st.floats(0, 1), st.integers(0, 4), st.sampled_from(TOKENS))  # where, how much goes, what comes
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.sampled_from(sorted(GOLDEN)), st.lists(DAMAGE, max_size=3))
+def test_a_damaged_text_is_an_error_or_another_graph(name: str, damage: list[tuple[float, int, str]]) -> None:
+    text = GOLDEN[name]
+    for place, gone, token in damage:
+        start = int(place * len(text))
+        text = text[:start] + token + text[start + gone :]
+    try:
+        graph = parse(text)
+    except ParseError:
+        return
+    assert difference(graph, parse(print_graph(graph)), locations=True) is None
 
 
 def test_nesting_without_end_is_an_error() -> None:
