@@ -578,8 +578,44 @@ def test_attention(case: Case) -> None:
     check(case)
 
 
-def resized(**options: Any) -> Callable[[torch.Tensor], torch.Tensor]:
-    return lambda x: F.interpolate(x, **options)
+class Recurrent(torch.nn.Module):
+    """A recurrent layer and what it is called with."""
+
+    def __init__(self, kind: str, **options: Any) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = getattr(torch.nn, kind)(3, 4, **options)
+
+    def forward(self, x: torch.Tensor, h: torch.Tensor | None = None) -> Any:
+        return self.layer(x) if h is None else self.layer(x, h)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("LSTM", {}), ("LSTM", {"num_layers": 2, "bidirectional": True, "batch_first": True}), ("LSTM", {"proj_size": 2}),
+        ("LSTM", {"bias": False, "bidirectional": True}), ("GRU", {"num_layers": 2, "batch_first": True}),
+        ("GRU", {"bidirectional": True, "bias": False}), ("RNN", {}), ("RNN", {"nonlinearity": "relu", "bidirectional": True}),
+    ],
+)  # fmt: skip
+def test_recurrent(kind: str, options: dict[str, Any]) -> None:
+    model = Recurrent(kind, **options).eval()
+    captured = capture(model, (torch.rand(5, 2, 3),), dynamic_shapes={"x": {0: "N", 1: "M"}}, options=CaptureOptions())
+    for shape in ((5, 2), (1, 3), (7, 1)):
+        x = torch.randn(*shape, 3)
+        for ours, theirs in zip(interpreter.run(captured.graph, [x.numpy()]), flat(model(x)), strict=True):
+            assert ours.shape == tuple(theirs.shape)
+            np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
+@cases(
+    lstm_cell=[lambda x, h, w, u, c: torch.lstm_cell(x, (h, h), w, u, c, c), f("N", 3), f("N", 2), f(8, 3), f(8, 2), f(8)],
+    gru_cell=[lambda x, h, w, u, c: torch.gru_cell(x, h, w, u, c, c), f("N", 3), f("N", 2), f(6, 3), f(6, 2), f(6)],
+    rnn_cell=[lambda x, h, w, u, c: (torch.rnn_tanh_cell(x, h, w, u, c, c), torch.rnn_relu_cell(x, h, w, u)),
+              f("N", 3), f("N", 2), f(2, 3), f(2, 2), f(2)],
+)  # fmt: skip
+def test_recurrent_cells(case: Case) -> None:
+    check(case)
 
 
 @cases(
