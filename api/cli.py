@@ -18,6 +18,15 @@ from isthmus.ir.errors import IsthmusError, UsageError
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+_JSON = "isthmus.json"
+
+
+def _wants_json(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:
+    """Lets the group know, which reports errors; the contexts of a command and its group share `meta`."""
+    ctx.meta[_JSON] = value
+    return value
+
+
 class _Group(click.Group):
     """Turns our errors into a message and an exit code."""
 
@@ -25,7 +34,7 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except IsthmusError as error:
-            if "--json" in sys.argv or ctx.obj == "json":
+            if ctx.meta.get(_JSON):
                 click.echo(json.dumps({"ok": False, "error": {"kind": type(error).__name__, "text": str(error)}}))
             else:
                 click.echo(f"{type(error).__name__}: {error}", err=True)
@@ -99,7 +108,7 @@ def _model(command: F) -> F:
         click.option("--input-names", metavar="A,B", help="Names for the inputs."),
         click.option("--output-names", metavar="A,B", help="Names for the outputs."),
         click.option("--quiet", is_flag=True, help="Say nothing but errors."),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+        click.option("--json", "as_json", is_flag=True, callback=_wants_json, help="Print JSON."),
     )):  # fmt: skip
         command = decorate(command)
     return command
@@ -227,7 +236,7 @@ def verify(file: str, seeds: int, rtol: float, atol: float, **given: Any) -> Non
 
 
 @main.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, callback=_wants_json, help="Print JSON.")
 @click.option("--quiet", is_flag=True, help="Print the names alone.")
 def targets(as_json: bool, quiet: bool) -> None:
     """List the targets with their options."""
@@ -245,7 +254,7 @@ def targets(as_json: bool, quiet: bool) -> None:
             for name, options in schemas.items()
             for option, schema in (options or {"": {}}).items()
         ]
-        click.echo(text(table("", ["target", "option", "type", "default", "what it does"], rows)))
+        click.echo(text(table(["target", "option", "type", "default", "what it does"], rows)))
 
 
 def _kind(schema: dict[str, Any]) -> str:

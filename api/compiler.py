@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from isthmus.backends import registry
 from isthmus.compiled import Compiled
@@ -47,7 +47,7 @@ def compile(
     The model is watched as it runs once without data; it comes back as it went in.
 
     Args:
-        model: a `torch.nn.Module`, `torch.export.ExportedProgram` or `torch.fx.GraphModule`.
+        model: a `torch.nn.Module`, `torch.export.ExportedProgram`, `torch.fx.GraphModule`, or a function of tensors.
         args: its example arguments, nested as the model takes them: tensors, or `isthmus.spec(...)` in their place.
             A single tensor may be given bare. A dict at the end stays an argument.
         kwargs: its keyword arguments.
@@ -116,6 +116,8 @@ def lower(
     Returns:
         The captured model, with its graph after the last stage that ran; the report so far; the backend.
     """
+    _check_names("input_names", input_names)
+    _check_names("output_names", output_names)
     frontend = _frontend(model)
     backend, capture_options = _options(target, frontend, options)
     report = Report(model=_name(model), target=target, options=backend.options.model_dump(exclude_none=True))
@@ -177,16 +179,25 @@ def _as_args(args: Any) -> tuple[Any, ...]:
     return tuple(args) if isinstance(args, (tuple, list)) else (args,)
 
 
+def _check_names(what: str, names: Sequence[str] | None) -> None:
+    """Raises UsageError where names are not different, non-empty strings."""
+    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names or ()):
+        raise UsageError(f"{what} must be a list of names", found=repr(names))
+    if len(set(names or ())) != len(names or ()):
+        raise UsageError(f"{what} has a name twice", found=", ".join(names or ()))
+
+
 def _frontend(model: Any) -> Any:
     """The frontend's module, found by where the model's classes come from, without importing a framework.
 
     Raises:
         UsageError: no frontend takes such a model.
     """
-    for base in type(model).__mro__:
-        home = FRONTENDS.get(base.__module__.partition(".")[0])
-        if home is not None:
-            return import_module(home)
+    # A plain function says nothing of its framework; so far there is one.
+    packages = ["torch"] if inspect.isroutine(model) else [base.__module__.partition(".")[0] for base in type(model).__mro__]
+    for package in packages:
+        if package in FRONTENDS:
+            return import_module(FRONTENDS[package])
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     remedy = "make an instance of the class" if inspect.isclass(model) else None
     raise UsageError("isthmus takes no such model", expected="a torch.nn.Module, ExportedProgram or GraphModule",
@@ -201,22 +212,26 @@ def _options(target: str, frontend: Any, options: dict[str, Any]) -> tuple[Backe
         UsageError: an option that neither has, or a value that one does not take.
     """
     kind = registry.find(target)
-    own = {field.name: field for field in dataclasses.fields(frontend.CaptureOptions)}
+    own: Any = frontend.CaptureOptions
     known = kind.Options.model_fields
-    unknown = [name for name in options if name not in own and name not in known]
+    unknown = [name for name in options if name not in own.model_fields and name not in known]
     if unknown:
         raise UsageError(
             f"there is no option {', '.join(unknown)}",
-            expected=f"{', '.join(known) or 'none'} (of the target {target}); {', '.join(own)} (of the capture)",
+            expected=f"{', '.join(known) or 'none'} (of the target {target}); {', '.join(own.model_fields)} (of the capture)",
         )
+    return kind(_validated(kind.Options, options)), _validated(own, options)
+
+
+def _validated(model: type[BaseModel], options: dict[str, Any]) -> Any:
+    """The options of one side.
+
+    Raises:
+        UsageError: a value that it does not take.
+    """
     try:
-        chosen = kind.Options(**{name: value for name, value in options.items() if name in known})
+        return model(**{name: value for name, value in options.items() if name in model.model_fields})
     except ValidationError as error:
-        raise option_error(target, error) from None
-    return kind(chosen), frontend.CaptureOptions(**{name: value for name, value in options.items() if name in own})
-
-
-def option_error(target: str, error: ValidationError) -> UsageError:
-    """A validation error in the words of a user of the interface."""
-    lines = [f"{'.'.join(map(str, item['loc']))}: {item['msg']} (found {item['input']!r})" for item in error.errors()]
-    return UsageError(f"an option of the target {target} is wrong", found="; ".join(lines))
+        lines = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
+        found = ", ".join(f"{item['loc'][0]}={item['input']!r}" for item in error.errors())
+        raise UsageError("an option has a wrong value", expected="; ".join(lines), found=found) from None

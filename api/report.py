@@ -68,12 +68,10 @@ class Report(BaseModel):
         target = f"{self.target} ({options})" if options else self.target
         title = f"{self.model} -> {target}, {self.weights_bytes / 1e6:.1f} MB of weights"
         stages = table(
-            title,
             ["stage", "ms", "nodes"],
             [(stage, seconds * 1e3, self.nodes.get(behind.get(stage, ""))) for stage, seconds in self.seconds.items()],
         )
         passes = table(
-            "passes",
             ["pass", "ms", "before", "after", "rewrites"],
             [(p.name, p.seconds * 1e3, p.nodes_before, p.nodes_after, _counts(p.counts)) for p in self.passes],
         )
@@ -83,7 +81,7 @@ class Report(BaseModel):
             lines.append(f"legalized: {_counts(self.legalized)}")
         lines += [f"assumes: {assumption}" for assumption in self.assumptions]
         lines += [f"note: {note}" for note in self.notes]
-        return text(stages, *([passes] if self.passes else []), *lines)
+        return text(title, stages, *([passes] if self.passes else []), *lines)
 
 
 def _counts(counts: dict[str, int]) -> str:

@@ -11,11 +11,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """A table; a column whose cells are all numbers stands to the right.
 
     Args:
-        title: what stands above it.
         columns: the heads.
         rows: one cell a column; None is left empty, a float gets three significant digits.
     """
@@ -23,7 +22,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     from rich.text import Text
 
     lines = [list(row) for row in rows]
-    made = Table(title=title or None, title_justify="left", title_style="bold")
+    made = Table()
     for number, head in enumerate(columns):
         cells = [line[number] for line in lines]
         right = bool(cells) and all(cell is None or isinstance(cell, (int, float)) for cell in cells)

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from isthmus.ir.dtypes import from_numpy
-from isthmus.ir.errors import IsthmusError, MismatchError
+from isthmus.ir.errors import EvaluationError, MismatchError
 from isthmus.ir.graph import Graph, Value
 from isthmus.ir.op import Trait
 from isthmus.sizes import other_sizes
@@ -100,9 +100,9 @@ class VerifyReport(BaseModel):
             for turn in self.rounds
             for check in turn.outputs
         ]
-        title = f"every output against the model (rtol {self.rtol:g}, atol {self.atol:g} of the output's scale)"
+        title = f"Every output against the model (rtol {self.rtol:g}, atol {self.atol:g} of the output's scale)"
         columns = ["run", "output", "type", "max error", "of scale", "verdict"]
-        return text(table(title, columns, rows), *(f"skipped: {line}" for line in self.skipped))
+        return text(title, table(columns, rows), *(f"skipped: {line}" for line in self.skipped))
 
 
 def verify(
@@ -135,7 +135,7 @@ def verify(
             continue
         try:
             found = run(inputs)
-        except IsthmusError as error:
+        except EvaluationError as error:
             raise MismatchError(f"the compiled model cannot run at {turn.title}, the model can", found=str(error)) from error
         if len(found) != len(wanted):
             what = "the compiled model has another number of outputs"

@@ -47,7 +47,7 @@ def main() -> int:
         gc.collect()
     passed = sum(row[1] == "passes" for row in rows)
     columns = ["model", "verdict", "nodes", "compile s", "error, of scale", "why"]
-    print(text(table("", columns, rows), f"{passed} of {len(rows)} pass"))
+    print(text(table(columns, rows), f"{passed} of {len(rows)} pass"))
     return int(wrong > 0)
 
 

@@ -38,7 +38,7 @@ def main() -> None:
         "model", "nodes captured", "nodes in ONNX", "capture ms", "passes ms", "emit ms", "largest error, of scale",
         "verified at", "file",
     ]  # fmt: skip
-    print(text(table("", columns, rows)))
+    print(text(table(columns, rows)))
 
 
 if __name__ == "__main__":
