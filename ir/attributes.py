@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from isthmus.ir.dims import Dim, Expr, Symbol, resolve, substitute, symbols
+from isthmus.ir.dims import Dim, Expr, Symbol, simplify, substitute, symbols
 from isthmus.ir.dtypes import DType
 from isthmus.ir.types import Optional, Sequence, Tensor
 from isthmus.ir.weights import Weight
@@ -156,8 +156,8 @@ def map_dims(value: Any, change: Callable[[Dim], Dim]) -> Any:
 
 
 def resolved(value: Any) -> Any:
-    """The value with joined symbols replaced by what they were joined to."""
-    return map_dims(value, resolve)
+    """The value with joined symbols replaced by what they were joined to, and dims simplified."""
+    return map_dims(value, simplify)
 
 
 def substituted(value: Any, values: Mapping[Symbol, Dim]) -> Any:

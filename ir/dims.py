@@ -311,9 +311,9 @@ def ceildiv(dividend: Dim, divisor: Dim) -> Dim:
 def _extreme(kind: str, dims: tuple[Dim, ...]) -> Dim:
     parts: list[Dim] = []
     for dim in dims:
-        atom = dim.terms[0][0][0] if isinstance(dim, Expr) and len(dim.terms) == 1 and dim.terms[0][0] else None
-        if isinstance(atom, Function) and atom.kind == kind and dim == _atom(kind, *atom.args):
-            parts += atom.args
+        inner = extreme(dim)
+        if inner is not None and inner[0] == kind:
+            parts += inner[1]
         else:
             parts.append(dim)
     kept: list[Dim] = []
@@ -402,7 +402,7 @@ def same(left: Dim, right: Dim) -> bool | None:
         return True
     if isinstance(left, int) and isinstance(right, int):
         return False
-    difference = resolve(left) - resolve(right)
+    difference = simplify(resolve(left) - resolve(right))
     if isinstance(difference, int):
         return difference == 0
     constant = dict(difference.terms).get((), 0)
@@ -411,6 +411,15 @@ def same(left: Dim, right: Dim) -> bool | None:
         return False
     lo, hi = bounds(difference)
     return False if lo > 0 or hi < 0 else None
+
+
+def extreme(dim: Dim) -> tuple[str, tuple[Dim, ...]] | None:
+    """What the dim is the minimum or maximum of: ``("min", dims)`` or ``("max", dims)``; None where it is neither."""
+    if isinstance(dim, Expr) and len(dim.terms) == 1:
+        monomial, coefficient = dim.terms[0]
+        if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Function):
+            return (monomial[0].kind, monomial[0].args) if monomial[0].kind in ("min", "max") else None
+    return None
 
 
 def symbols(dim: Dim | None) -> Iterator[Symbol]:
@@ -454,6 +463,14 @@ def resolve(dim: Dim) -> Dim:
             break
         dim = substitute(dim, joined)
     return dim
+
+
+def simplify(dim: Dim) -> Dim:
+    """The dim with joined symbols replaced, and rebuilt by what the ranges of its symbols say by now."""
+    dim = resolve(dim)
+    if isinstance(dim, int) or not any(isinstance(atom, Function) for monomial, _ in dim.terms for atom in monomial):
+        return dim
+    return substitute(dim, {})
 
 
 _INTEGER: Final[dict[str, Callable[..., Any]]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from isthmus.ir.dims import INF, Bound, Dim, Expr, Symbol, bounds, hint, resolve, same, symbols
+from isthmus.ir.dims import INF, Bound, Dim, Expr, Symbol, bounds, extreme, hint, resolve, same, symbols
 from isthmus.ir.dtypes import is_dtype
 from isthmus.ir.location import UNKNOWN, Location
 
@@ -91,6 +91,12 @@ class Symbols:
         if answer is not None:
             return answer
         left, right = resolve(left), resolve(right)
+        for one, other in ((left, right), (right, left)):
+            # min(a, b) == b says no more than b <= a, which can narrow a range
+            found = extreme(one)
+            if found is not None and other in found[1]:
+                relation = "<=" if found[0] == "min" else ">="
+                return all(self.constrain(relation, other, rest) for rest in found[1] if rest != other)
         self.assume("==", left, right)
         solved = self._solve(left, right)
         if solved is None:
@@ -137,7 +143,8 @@ class Symbols:
 
         False when it cannot hold; nothing happens then.
         """
-        lo, hi = bounds(resolve(left) - resolve(right))
+        left, right = resolve(left), resolve(right)
+        lo, hi = bounds(left - right)
         shift = {"<": 1, ">": -1}.get(relation, 0)
         upper = relation in ("<", "<=")
         if (lo + shift > 0) if upper else (hi + shift < 0):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from isthmus.ir.dims import Dim, resolve
+from isthmus.ir.dims import Dim, simplify
 from isthmus.ir.dtypes import DType
 
 
@@ -63,9 +63,9 @@ Type: TypeAlias = Tensor | Sequence | Optional
 
 
 def resolved(type: Type) -> Type:
-    """The same type with joined symbols replaced by what they were joined to."""
+    """The same type with joined symbols replaced by what they were joined to, and dims simplified."""
     if isinstance(type, Tensor):
         if type.shape is None or all(d.__class__ is int or d is None for d in type.shape):
             return type
-        return Tensor(type.dtype, tuple(d if d is None else resolve(d) for d in type.shape))
+        return Tensor(type.dtype, tuple(d if d is None else simplify(d) for d in type.shape))
     return type.__class__(resolved(type.element))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.ir import Assumption, Location, Symbols
+from isthmus.ir import Assumption, Location, Symbols, dims
 from isthmus.ir.dims import INF, bounds, evaluate, resolve, same
 from isthmus.ir.scratch import Scratch
 
@@ -115,3 +115,14 @@ def test_scratch_symbols_write_nothing_down() -> None:
     assert list(symbols.by_name) == ["N", "M", "K"]
     assert len(symbols.assumptions) == 2
     assert (symbols.by_name["K"].lo, symbols.by_name["K"].hi) == (1, INF)
+
+
+def test_an_extreme_that_equals_one_of_its_parts_narrows_a_range() -> None:
+    table = Symbols()
+    size = table.declare("S").dim
+    assert table.unify(dims.minimum(512, size), size)
+    assert table.by_name["S"].hi == 512
+    assert [str(assumption) for assumption in table.assumptions] == ["S <= 512"]
+    assert dims.simplify(dims.minimum(512, size)) == size
+    assert table.same(dims.minimum(600, size) + 1, size + 1) is True
+    assert not table.unify(dims.maximum(600, size), size)
