@@ -57,6 +57,7 @@ class Concat(Op):
         yield sample([_x(2, 3), _x(4, 3)], axis=0)
         yield sample([_x(2, 3), _x(2, 1), _x(2, 2)], axis=-1, note="negative")
         yield sample([np.arange(3)], axis=0, note="one-i64")
+        yield sample([np.arange(3), -np.arange(2)], axis=0, note="i64")
         yield sample([_x(2, 0), _x(2, 3)], axis=1, note="empty-part")
         yield sample([_x(2) > 0, _x(3) > 0], axis=0, note="bool")
         yield sample([_x(2).astype(ml_dtypes.bfloat16)] * 2, axis=0, note="bf16")
@@ -110,7 +111,8 @@ class Split(Op):
     def samples(self) -> Iterable[Sample]:
         yield sample(_x(2, 6), axis=1, sizes=[1, 2, 3])
         yield sample(_x(4, 2), axis=-2, sizes=[2, 2], note="negative")
-        yield sample(np.arange(3), axis=0, sizes=[3], note="one-i64")
+        yield sample(np.arange(3), axis=0, sizes=[3], note="one")
+        yield sample(np.arange(5), axis=0, sizes=[2, 3], note="i64")
         yield sample(_x(2, 3), axis=1, sizes=[0, 3], note="empty-part")
 
 

@@ -166,6 +166,7 @@ class Permute(Op):
     def samples(self) -> Iterable[Sample]:
         yield sample(_x(2, 3), perm=[1, 0])
         yield sample(_x(2, 3, 4), perm=[2, 0, 1], note="cycle")
+        yield sample(np.arange(6).reshape(2, 3), perm=[1, 0], note="i64")
         yield sample(np.int64(2), perm=[], note="scalar")
         yield sample(_x(2, 0, 3) > 0, perm=[1, 2, 0], note="empty-bool")
 
@@ -206,7 +207,8 @@ class Expand(Op):
         yield sample(_x(3), shape=[2, 3], note="new-axis")
         yield sample(np.float32(1.5), shape=[2, 3], note="scalar")
         yield sample(_x(1, 3), shape=[0, 3], note="empty")
-        yield sample(np.arange(2), shape=[2], note="same-i64")
+        yield sample(np.arange(2), shape=[3, 2], note="i64")
+        yield sample(np.arange(2), shape=[2], note="same")
 
 
 @register

@@ -82,6 +82,7 @@ class Slice(Op):
         yield sample(_x(4, 5), axes=[0, -1], starts=[1, 0], ends=[4, 5], steps=[2, 3], note="steps")
         yield sample(_x(4, 5), axes=[0], starts=[2], ends=[2], steps=[1], note="empty")
         yield sample(_x(0, 5) > 0, axes=[1], starts=[1], ends=[2], steps=[1], note="of-empty-bool")
+        yield sample(np.arange(5), axes=[0], starts=[1], ends=[5], steps=[2], note="i64")
         yield sample(np.arange(5), axes=[], starts=[], ends=[], steps=[], note="nothing-i64")
 
 
