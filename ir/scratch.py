@@ -59,7 +59,12 @@ class Scratch(Symbols):
 
     def unify(self, left: Dim, right: Dim) -> bool:
         answer = self.same(left, right)
-        return self.stands_for(left, right) or self._known("==", left, right) if answer is None else answer
+        if answer is not None:
+            return answer
+        if self.stands_for(left, right):
+            return True
+        answer = self._as_inequality(resolve(left), resolve(right))
+        return self._known("==", left, right) if answer is None else answer
 
     def assume(self, relation: str, left: Dim, right: Dim) -> None:
         self._known(relation, left, right)

@@ -91,12 +91,8 @@ class Symbols:
         if answer is not None:
             return answer
         left, right = resolve(left), resolve(right)
-        for one, other in ((left, right), (right, left)):
-            # min(a, b) == b says no more than b <= a, which can narrow a range
-            found = extreme(one)
-            if found is not None and other in found[1]:
-                relation = "<=" if found[0] == "min" else ">="
-                return all(self.constrain(relation, other, rest) for rest in found[1] if rest != other)
+        if (answer := self._as_inequality(left, right)) is not None:
+            return answer
         self.assume("==", left, right)
         solved = self._solve(left, right)
         if solved is None:
@@ -105,6 +101,15 @@ class Symbols:
             symbol, value = solved
             self._join(symbol, value)
         return True
+
+    def _as_inequality(self, left: Dim, right: Dim) -> bool | None:
+        """`min(a, b) == b` says no more than `b <= a`, which can narrow a range: whether that may hold; None for others."""
+        for one, other in ((left, right), (right, left)):
+            found = extreme(one)
+            if found is not None and other in found[1]:
+                relation = "<=" if found[0] == "min" else ">="
+                return all(self.constrain(relation, other, rest) for rest in found[1] if rest != other)
+        return None
 
     def remember(self, left: Dim, right: Dim) -> None:
         """Lets `same` know of an equality that no symbol can be solved for."""

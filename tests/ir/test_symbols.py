@@ -117,6 +117,18 @@ def test_scratch_symbols_write_nothing_down() -> None:
     assert (symbols.by_name["K"].lo, symbols.by_name["K"].hi) == (1, INF)
 
 
+def test_scratch_symbols_know_of_extremes() -> None:
+    symbols = Symbols()
+    a, b = symbols.declare("A").dim, symbols.declare("B").dim
+    assert symbols.unify(dims.minimum(a, b), b)
+    assert [str(assumption) for assumption in symbols.assumptions] == ["B <= A"]
+    scratch = Scratch(symbols)
+    scratch.start()
+    assert scratch.unify(b, dims.minimum(a, b))
+    assert not scratch.unify(a, dims.minimum(a, b))
+    assert scratch.missing == ["A <= B"]
+
+
 def test_an_extreme_that_equals_one_of_its_parts_narrows_a_range() -> None:
     table = Symbols()
     size = table.declare("S").dim
