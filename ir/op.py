@@ -94,10 +94,10 @@ _CONSTRAINTS: Final = {
 def operands(text: str) -> tuple[Operand, ...]:
     """Reads a row's operands, such as ``x: float T, weight: float T, bias?: float T`` or ``xs*: any T``.
 
-    After the colon stands a set of element types (`any`, `numeric`, `real`, `float`, `int`, `index`, `bool`, `complex`,
-    `string`, `bits`, `ordered`, `inexact`, `number` (or bool), a dtype's name, or `type` for any type at all, sequences included), then
-    perhaps the name of a group whose members have one element type. ``?`` marks an operand that may be absent, ``*``
-    a list.
+    After the colon stands a set of element types (`any`, `numeric`, `real`, `float`, `int`, `index`, `bool`,
+    `complex`, `string`, `bits`, `ordered`, `inexact`, `number` (or bool), a dtype's name, or `type` for any type at
+    all, sequences included), then perhaps the name of a group whose members have one element type. ``?`` marks an
+    operand that may be absent, ``*`` a list.
     """
     found = []
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -401,7 +401,7 @@ class Op:
             else:
                 try:
                     result[name] = attribute.normalize(value)
-                except (TypeError, ValueError) as error:
+                except (TypeError, ValueError, OverflowError) as error:
                     raise InferError(f"attribute {name}: {error}", op=self.name, expected=attribute.kind) from None
         if attrs and not attrs.keys() <= table.keys():
             unknown = ", ".join(sorted(attrs.keys() - table.keys()))
