@@ -258,6 +258,12 @@ class Composite(Op):
     def infer(self, call: Call) -> Sequence[Type]:
         (body,) = regions(call)
         sizes = self._sizes(call, body)
+        given = [type for type in call.types if type is not None]
+        used = set(_symbols_of(output.type for output in body.outputs))
+        if not used <= sizes.keys() | set(_symbols_of(given)):
+            # A size that the body finds out has another name outside, where the result binds it.
+            found = used & own_symbols(body, given) - sizes.keys()
+            sizes |= {symbol: call.fresh("u", symbol.lo, symbol.hi) for symbol in sorted(found, key=str)}
         return [_substituted(output.type, sizes) for output in body.outputs]
 
     def _sizes(self, call: Call, body: Graph) -> dict[Symbol, Dim]:
