@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from isthmus.frontends.torch.lowering import Lowering
-from isthmus.ir.dims import Dim, product
+from isthmus.ir.dims import Dim, bounds
 from isthmus.ir.errors import Refusal
 from isthmus.ir.graph import Value
 
@@ -306,19 +306,19 @@ def _same(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) 
 
 
 def _contiguous(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
-    if args.get("memory_format") is not None:
-        raise Unknown
     if not base.certain:
         raise Unknown
     return _same(w, base, args, results) if base.strides is None else None
 
 
 def _to(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
-    if args.get("copy") or w.dims(results[0]) is None or results[0].type != base.value.type:
+    if args.get("copy") or results[0].tensor.dtype is not base.value.tensor.dtype:
         return None
-    if args.get("memory_format") is not None:
-        raise Unknown
     return _same(w, base, args, results)
+
+
+def _dropout(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+    return None if args["train"] and args["p"] else _same(w, base, args, results)
 
 
 def _slice(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
@@ -428,6 +428,7 @@ RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys(("detach", "alias", "lift_fresh", "resolve_conj", "resolve_neg", "positive", "view_copy"), _same),
     "contiguous": _contiguous,
     **dict.fromkeys(("to", "type_as", "_autocast_to_full_precision", "_autocast_to_reduced_precision"), _to),
+    **dict.fromkeys(("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"), _dropout),
     "slice": _slice,
     "narrow": _slice,
     "select": _select,
@@ -485,8 +486,6 @@ def elementwise_strides(w: Lowering, inputs: Sequence[Entry], result: Value) -> 
 
 def _order(w: Lowering, strides: Shape) -> list[int] | None:
     """The axes by falling stride, for strides that divide each other; None when that does not show."""
-    from isthmus.ir.dims import bounds
-
     order: list[int] = []
     for axis, stride in enumerate(strides):
         place = len(order)
@@ -496,8 +495,3 @@ def _order(w: Lowering, strides: Shape) -> list[int] | None:
             return None
         order.insert(place, axis)
     return order
-
-
-def numel(shape: Shape) -> Dim:
-    """The number of elements."""
-    return product(shape)

@@ -20,7 +20,7 @@ from isthmus.frontends.torch.sources import Source, source_of
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.unsupported import stop
 from isthmus.frontends.torch.watcher import Watcher
-from isthmus.frontends.torch.weights import contents
+from isthmus.frontends.torch.weights import TorchWeight, contents
 from isthmus.ir import dims
 from isthmus.ir.dims import symbols
 from isthmus.ir.equality import difference
@@ -166,6 +166,9 @@ def capture(
         _compare(first, once, graph)
         seconds["second watch"] = time.perf_counter() - second
     graph.settle()
+    for weight in graph.weights():
+        if isinstance(weight, TorchWeight):
+            weight.seal()
     captured = TorchCaptured(graph, [leaf.name for leaf in inputs.leaves], [], notes, seconds)
     captured.source, captured.inputs, captured.spec, captured.leaves = source, inputs, first.spec, first.leaves
     captured.written = list(first.written)

@@ -195,8 +195,8 @@ class Sizes:
         if assumption.relation == "==":
             for dim, other in ((assumption.left, assumption.right), (assumption.right, assumption.left)):
                 if isinstance(other, int) and isinstance(dim, Expr):
-                    involved = set(symbols(dim))
-                    if involved & self.declared - self.auto and not involved - self.declared:
+                    symbol = _only_symbol(dim)
+                    if symbol is not None and symbol in self.declared and symbol not in self.auto:
                         self._fixed(dim, other)
 
     def fix(self, dim: Dim, number: int) -> int:
@@ -234,6 +234,13 @@ class Sizes:
             CaptureError: always.
         """
         raise CaptureError(what, location=self.where(), remedy=remedy)
+
+
+def _only_symbol(dim: Expr) -> Symbol | None:
+    """The symbol of a linear expression in one; an equation with a number would fix it."""
+    found = {atom for monomial, _ in dim.terms for atom in monomial}
+    (atom,) = found if len(found) == 1 else (None,)
+    return atom if isinstance(atom, Symbol) and all(len(monomial) < 2 for monomial, _ in dim.terms) else None
 
 
 def _exact(x: Fraction) -> bool:

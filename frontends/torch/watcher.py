@@ -28,6 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 SMALL: Final = 1 << 16
 """Tensors met in passing are copied up to this many elements: the model may change them before they are read."""
+_OTHER_ORDER: Final = (torch.channels_last, torch.channels_last_3d)
 
 
 class Writer(Lowering):
@@ -255,6 +256,10 @@ class Watcher(TorchDispatchMode):
                 found = special(self, *args, **kwargs)
                 if found is not NotImplemented:
                     return found
+            if plan.function is None and (plan.functional is None or plan_of(plan.functional).function is None):
+                found = self._decomposed(func, args, kwargs)
+                if found is not NotImplemented:
+                    return found
             if plan.writes:
                 return self._write(plan, args, kwargs)
             bound = self._bind(plan, args, kwargs)
@@ -266,6 +271,21 @@ class Watcher(TorchDispatchMode):
             if error.op is not None and "assum" in error.message:
                 raise
             return self._refuse(Refusal(str(error).replace("\n  ", "; ")), plan, args, kwargs, check=True)
+
+    def _decomposed(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """An op that has no lowering, watched in the finer ops that torch itself makes it of; NotImplemented for a basic one.
+
+        Torch's references (`torch._refs`) are left out: they end in ops of another namespace, which nobody asked for.
+        """
+        from torch._decomp import decomposition_table
+
+        made_of = func.decompose
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+            made_of = decomposition_table.get(func)
+            if made_of is None or made_of.__module__.startswith("torch._refs"):
+                return NotImplemented
+        with self:
+            return made_of(*args, **kwargs)
 
     def _bind(self, plan: Plan, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Every argument of the schema, translated, by its name."""
@@ -313,7 +333,7 @@ class Watcher(TorchDispatchMode):
         base = self.entry(args[plan.view]) if plan.view is not None and plan.view < len(args) else None
         entries: list[Entry] | None = None
         if base is not None and all(isinstance(result, Value) for result in flat):
-            entries = self._views(plan, bound, base, flat)
+            entries = self._views(plan, bound, base, flat, (*args[1:], *kwargs.values()))
         device = self._device(args, kwargs)
         given = [
             self.tensor(result, entries[index] if entries else self._fresh(plan, args, result), device)
@@ -348,12 +368,15 @@ class Watcher(TorchDispatchMode):
             return Entry(value, strides, certain)
         return Entry(value, None, plan.packet in ("contiguous", "reshape", "flatten", "cat", "stack", "matmul", "linear"))
 
-    def _views(self, plan: Plan, bound: dict[str, Any], base: Entry, results: list[Value]) -> list[Entry] | None:
+    def _views(
+        self, plan: Plan, bound: dict[str, Any], base: Entry, results: list[Value], options: Sequence[Any],
+    ) -> list[Entry] | None:  # fmt: skip
         """The entries of results that the schema lets be views of `base`; None where they are copies."""
-        geometry = plan.geometry
         base_name = plan.arguments[plan.view or 0][1]
         try:
-            lies = aliases.geometry(self.w, geometry, base, bound, results)
+            if any(option in _OTHER_ORDER for option in options if option.__class__ is torch.memory_format):
+                raise Unknown
+            lies = aliases.geometry(self.w, plan.geometry, base, bound, results)
         except Unknown:
             entries = [Entry(result, None, False) for result in results]
             for entry in entries:

@@ -16,7 +16,8 @@ class TorchWeight(Weight):
 
     Attributes:
         tensor: the tensor; kept alive.
-        version: the tensor's version when it was captured.
+        version: the tensor's version at the end of the capture; None before (writes of the watched model count it up
+            and leave the content alone).
     """
 
     __slots__ = ("tensor", "version")
@@ -24,7 +25,7 @@ class TorchWeight(Weight):
     def __init__(self, tensor: torch.Tensor, name: str = "") -> None:
         super().__init__(dtype_of(tensor.dtype), tuple(tensor.shape), name)
         self.tensor = tensor
-        self.version = tensor._version
+        self.version: int | None = None
 
     @property
     def key(self) -> Hashable:
@@ -37,12 +38,16 @@ class TorchWeight(Weight):
         Raises:
             CaptureError: the tensor was written to since the capture.
         """
-        if self.tensor._version != self.version:
+        if self.version is not None and self.tensor._version != self.version:
             raise CaptureError(
                 f"the weight {self.name or 'of a constant'} was changed since the model was captured",
                 remedy="capture the model again, or give it a copy that is not trained on",
             )
         return contents(self.tensor)
+
+    def seal(self) -> None:
+        """From now on a write to the tensor is an error when the weight is read."""
+        self.version = self.tensor._version
 
     def rows(self, start: int, stop: int) -> Array:
         return self.array()[start:stop]

@@ -1,0 +1,223 @@
+"""What models do with sizes: arithmetic, floats, branches, and numbers that may not be taken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from watching import agree
+
+from isthmus.frontends.torch import CaptureOptions, capture
+from isthmus.frontends.torch.sizes import Ratio, square_root
+from isthmus.ir.dims import Expr, Symbol, evaluate
+from isthmus.ir.errors import CaptureError, IsthmusError
+from isthmus.ir.symbols import Symbols
+
+HW = ({0: "H", 1: "W"},)
+OTHERS = [{"H": 7, "W": 9}, {"H": 12, "W": 5}, {"H": 33, "W": 2}]
+
+
+def products(x: torch.Tensor) -> Any:
+    h, w = x.shape
+    return x.view(h * w), x.reshape(1, -1, w), x.numel() * x, x.new_zeros(h + w, 2 * h - 1), x.flatten()
+
+
+def quotients(x: torch.Tensor) -> Any:
+    h, w = x.shape
+    return x[: h // 2], x[:, : (w + 1) // 2], F.pad(x, (0, -w % 4, 0, (8 - h % 8) % 8)), x[h // 3 : h // 3 + 1]
+
+
+def rounded_floats(x: torch.Tensor) -> Any:
+    h, w = x.shape
+    up, down = math.ceil(h / 4) * 4, math.floor(w / 3) * 3
+    return (
+        torch.zeros(up, down), torch.zeros(math.ceil(h * 0.5), math.floor(w * 1.5)), torch.zeros(math.trunc(h * 0.25)),
+        torch.zeros(round(h / 2), round(w / 3)), torch.zeros(torch.sym_int(h * 2.5)),
+    )  # fmt: skip
+
+
+def roots(x: torch.Tensor) -> Any:
+    h, w = x.shape
+    side = torch.sym_int((h * h * w * w) ** 0.5)
+    return torch.zeros(side), x / (w**0.5), x * (h * w) ** -0.5, x / torch.sym_sqrt(h)
+
+
+def extremes(x: torch.Tensor) -> Any:
+    h, w = x.shape
+    return torch.zeros(torch.sym_max(h, w)), x[: torch.sym_min(h, 3)], x[:4], x[-3:], x[2:], x[:, 1:-1]
+
+
+def size_as_number(x: torch.Tensor) -> Any:
+    h, w = x.shape
+    return x * h + w, x / h, torch.full((2,), h), torch.arange(w), torch.tensor([h, w]), x.sum() / (h * w), x * (h / w)
+
+
+def text(x: torch.Tensor) -> Any:
+    return {"a": x, "b": x + len(f"{x.shape} {x.shape[0]} {x.dtype} {x!r}") * 0}
+
+
+def parts(x: torch.Tensor) -> Any:
+    a, b = x.chunk(2, dim=1)
+    c = torch.cat([x, x[1:]], 0)
+    return a, b, c, c.shape[0] * x, torch.stack([x, x]), x.expand(3, *x.shape), x.repeat(2, 1)
+
+
+@pytest.mark.parametrize("function", [products, quotients, rounded_floats, roots, extremes, size_as_number, text, parts])
+def test_arithmetic(function: Callable[[torch.Tensor], Any]) -> None:
+    agree(function, (torch.randn(8, 6),), dynamic=HW, sizes=OTHERS)
+
+
+def data_sizes(x: torch.Tensor) -> Any:
+    found = x.nonzero()
+    kept = x[x > 0]
+    return found, kept, kept.reshape(-1, 1) * 2, torch.cat([kept, kept]), kept[:3], found.shape[0] * x
+
+
+def item_as_size(x: torch.Tensor, n: torch.Tensor) -> Any:
+    k = n.item()
+    return torch.zeros(k, 3), torch.arange(k + 1), x.new_ones(2, k).sum(1), n + k
+
+
+def test_sizes_from_data() -> None:
+    agree(data_sizes, (torch.randn(5, 6),), dynamic=HW, sizes=OTHERS)
+
+
+def test_items_as_sizes() -> None:
+    captured = agree(item_as_size, (torch.randn(5), torch.tensor(4)))
+    assert [node.op.name for node in captured.graph.nodes].count("bind") == 1
+
+
+def narrowing(x: torch.Tensor) -> Any:
+    if x.shape[0] > 4:
+        return x + 1
+    return x - 1
+
+
+def test_an_inequality_narrows_and_is_recorded() -> None:
+    captured = agree(narrowing, (torch.randn(8, 6),), dynamic=HW, sizes=[{"H": 5}])
+    assert captured.graph.symbols.by_name["H"].lo == 5
+    (note,) = captured.notes
+    assert note.startswith("assumed: H > 4 (")
+    assert "test_sizes.py:" in note
+
+
+def test_the_default_range_proves_what_torch_asks() -> None:
+    captured = agree(lambda x: x[0] if x.shape[0] > 0 else x.sum(0), (torch.randn(8, 6),), dynamic=HW)
+    assert captured.notes == []
+
+
+def even(x: torch.Tensor) -> Any:
+    return x * 2 if x.shape[0] % 2 == 0 else x * 3
+
+
+def test_an_equality_that_fixes_no_size_is_assumed() -> None:
+    captured = agree(even, (torch.randn(8, 6),), dynamic=HW, sizes=[{"H": 10}])
+    assert [str(a) for a in captured.graph.symbols.assumptions] == ["H % 2 == 0"]
+
+
+def joined(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x + y
+
+
+def test_sizes_that_must_be_equal_are_joined() -> None:
+    captured = agree(joined, (torch.randn(4), torch.randn(4)), dynamic=({0: "A"}, {0: "B"}), second_watch=False)
+    assert [str(a) for a in captured.graph.symbols.assumptions] == ["A == B"]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + len(x),
+        lambda x: x + sum(range(x.shape[0])),
+        lambda x: x * int(x.shape[0] * 0.5),
+        lambda x: x * math.sqrt(x.shape[0]),
+        lambda x: x.view(8, -1) if x.shape[0] == 8 else x,
+        lambda x: x + torch.randn(8, 1),
+        lambda x: x.reshape(8, 6) + x.expand(8, 6),
+    ],
+    ids=["len", "range", "int", "sqrt", "branch", "broadcast", "expand"],
+)
+def test_a_declared_size_may_not_become_a_number(function: Callable[[torch.Tensor], Any]) -> None:
+    with pytest.raises(CaptureError, match="but H was declared dynamic") as caught:
+        capture(function, (torch.randn(8, 6),), dynamic_shapes=({0: torch.export.Dim("H", min=8, max=8000)},))
+    assert caught.value.location is not None
+    assert caught.value.location.file.endswith("test_sizes.py")
+    assert "declare H static" in str(caught.value)
+
+
+def test_an_automatic_size_may_become_a_number() -> None:
+    captured = agree(lambda x: x + len(x), (torch.randn(8, 6),), dynamic=({0: torch.export.Dim.AUTO},))
+    assert any("x_0 is fixed to 8" in note for note in captured.notes)
+    assert captured.graph.inputs[0].tensor.shape == (8, 6)
+
+
+def test_inexact_floats_are_refused() -> None:
+    with pytest.raises(CaptureError, match="no exact ratio of sizes") as caught:
+        capture(lambda x: torch.zeros(math.floor(x.shape[0] * 0.1)), (torch.randn(8, 6),), dynamic_shapes=HW)
+    assert "test_sizes.py" in str(caught.value)
+
+
+def on_data(x: torch.Tensor) -> Any:
+    kept = x[x > 0]
+    return kept if kept.shape[0] > 3 else kept * 2
+
+
+def test_a_branch_on_a_size_from_data_is_recorded() -> None:
+    captured = capture(on_data, (torch.randn(8, 6),))
+    assert [str(a) for a in captured.graph.symbols.assumptions] == ["u0 > 3"]
+
+
+def test_a_branch_on_a_size_from_data_is_refused() -> None:
+    with pytest.raises(CaptureError, match="the model branches on u0 > 3, and u0 depends on data"):
+        capture(on_data, (torch.randn(8, 6),), options=CaptureOptions(on_size_branch="refuse"))
+
+
+def test_a_number_from_data_is_refused() -> None:
+    with pytest.raises(CaptureError, match="which depends on data"):
+        capture(lambda x: sum(range(x.item())) + x, (torch.tensor(3),))
+
+
+def test_checks_are_recorded() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        torch._check(x.shape[0] <= 100)
+        return x
+
+    captured = capture(model, (torch.randn(8, 6),), dynamic_shapes=HW)
+    assert captured.graph.symbols.by_name["H"].hi == 100
+
+
+@pytest.mark.parametrize("den", [1, 2, 3, 4, 7, 12])
+def test_ratios_round_as_floats_do(den: int) -> None:
+    n = Symbol("n")
+    ratio = Ratio(3 * n.dim + 1, den)
+    for value in range(1, 200):
+        exact = (3 * value + 1) / den
+        rounded = (ratio.floor(), ratio.ceil(), ratio.round())
+        assert [evaluate(dim, {n: value}) for dim in rounded if dim is not None] == [
+            math.floor(exact), math.ceil(exact), round(exact),
+        ]  # fmt: skip
+
+
+def test_square_roots() -> None:
+    table = Symbols()
+    a, b = table.declare("a").dim, table.declare("b").dim
+    assert square_root(a * a * b * b * 9) == 3 * a * b
+    assert square_root(49) == 7
+    assert square_root(a * b) is None
+    assert square_root(a * a + 1) is None
+    assert isinstance(a, Expr)
+
+
+def test_sizes_of_an_earlier_capture_are_refused() -> None:
+    kept: list[Any] = []
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        kept.append(x.shape[0])
+        return torch.zeros(kept[0])
+
+    with pytest.raises(IsthmusError, match="a size of an earlier capture"):
+        capture(model, (torch.randn(8),), dynamic_shapes=({0: "N"},))

@@ -1,0 +1,331 @@
+"""Writes in place, through views, with masks and ``out=``: each against eager torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from watching import agree
+
+from isthmus.frontends.torch import capture
+from isthmus.ir.errors import CaptureError, UnsupportedError
+
+Function = Callable[[torch.Tensor], Any]
+
+
+def add_in_place(x: torch.Tensor) -> Any:
+    y = x * 1
+    y.add_(2).mul_(3)
+    y += x
+    return y
+
+
+def narrower_dtype(x: torch.Tensor) -> Any:
+    y = (x * 4).to(torch.int64)
+    y.add_(3)
+    half = x.to(torch.float16)
+    half.mul_(x.double())
+    return y, half
+
+
+def through_slice(x: torch.Tensor) -> Any:
+    y = x + 0
+    y[1:] = 7
+    y[:, 1:3] += 1
+    y[0, ::2] = x[1, ::2]
+    return y
+
+
+def through_select(x: torch.Tensor) -> Any:
+    y = x + 0
+    y[0] = 1
+    y[-1, 2].fill_(9)
+    y[:, -1] *= 2
+    return y
+
+
+def through_transpose(x: torch.Tensor) -> Any:
+    y = x + 0
+    y.t()[0] = 3
+    y.transpose(0, 1)[1:3].mul_(2)
+    y.permute(1, 0).add_(x.t())
+    return y
+
+
+def through_reshape(x: torch.Tensor) -> Any:
+    y = x + 0
+    y.view(-1)[::3] = 5
+    y.reshape(2, 2, -1)[0, 1] = 6
+    y.flatten().unsqueeze(0).squeeze(0)[1:4].neg_()
+    return y
+
+
+def copy_is_no_view(x: torch.Tensor) -> Any:
+    y = x + 0
+    y.t().contiguous().add_(1)
+    y.t().reshape(-1).add_(1)
+    y.clone().add_(1)
+    y.t().flatten().add_(1)
+    return y
+
+
+def contiguous_is_a_view(x: torch.Tensor) -> Any:
+    y = x + 0
+    y.contiguous().add_(1)
+    y.to(torch.float32).add_(1)
+    y.reshape(-1).add_(1)
+    return y
+
+
+def views_of_elementwise_results(x: torch.Tensor) -> Any:
+    y = x.t() + 1  # has the strides of x.t()
+    y.contiguous().add_(1)
+    y.t().reshape(-1).mul_(2)
+    return y
+
+
+def through_parts(x: torch.Tensor) -> Any:
+    y = x + 0
+    a, b = y.chunk(2)
+    a.add_(1)
+    c, d = y.split([1, 5], dim=1)
+    d.mul_(2)
+    rows = y.unbind(0)
+    rows[1].fill_(4)
+    return y, a, b, c
+
+
+def siblings(x: torch.Tensor) -> Any:
+    y = x + 0
+    row = y[0]
+    column = y[:, 0]
+    row.add_(1)
+    column.mul_(3)
+    y.sub_(1)
+    return y, row, column
+
+
+def through_diagonal(x: torch.Tensor) -> Any:
+    y = x[:, :4] + 0
+    y.diagonal().fill_(1)
+    y.diagonal(1).mul_(2)
+    y.diagonal(-1).add_(5)
+    return y
+
+
+def masks(x: torch.Tensor) -> Any:
+    y = x + 0
+    y[y > 0.5] = 0
+    y.masked_fill_(y < -0.5, 3)
+    y[x > 1] += 1
+    return y
+
+
+def indices(x: torch.Tensor) -> Any:
+    y = x + 0
+    at = torch.tensor([0, 2])
+    y[at] = 1
+    y[:, at] = x[:, :2]
+    y.index_put_((torch.tensor([1]), torch.tensor([1])), torch.tensor([8.0]))
+    y.index_fill_(1, at, 2.5)
+    y.index_add_(0, at, x[:2])
+    y.scatter_(1, torch.zeros(4, 1, dtype=torch.int64), 4.0)
+    return y
+
+
+def copies(x: torch.Tensor) -> Any:
+    y = torch.zeros(4, 6)
+    y.copy_(x)
+    z = torch.empty(4, 6)
+    z.copy_(x[0])
+    y.zero_()
+    w = torch.zeros(2, 4, 6)
+    w[1].copy_(x)
+    return y, z, w
+
+
+def out_arguments(x: torch.Tensor) -> Any:
+    y = torch.empty(4, 6)
+    torch.add(x, 1, out=y)
+    values, places = torch.empty(4), torch.empty(4, dtype=torch.int64)
+    torch.max(x, 1, out=(values, places))
+    torch.mul(x[:, :3], 2, out=y[:, 3:])
+    return y, values, places
+
+
+def activations_in_place(x: torch.Tensor) -> Any:
+    y = torch.nn.functional.relu(x + 0, inplace=True)
+    z = torch.nn.functional.dropout(y, 0.5, training=False, inplace=True)
+    z.clamp_(max=1)
+    w = torch.sigmoid_(x + 0)
+    return y, z, w
+
+
+def dropout_is_its_input(x: torch.Tensor) -> Any:
+    y = x + 0
+    z = torch.nn.functional.dropout(y, 0.5, training=False)
+    z += 1
+    return y
+
+
+def loop(x: torch.Tensor) -> Any:
+    y = torch.zeros_like(x)
+    for i in range(x.shape[0]):
+        y[i] = x[i] * i
+        if i:
+            y[i] += y[i - 1]
+    return y
+
+
+def detached(x: torch.Tensor) -> Any:
+    y = x + 0
+    y.detach().add_(1)
+    y.data.mul_(2)
+    return y
+
+
+def self_assignment(x: torch.Tensor) -> Any:
+    y = x + 0
+    y[1:] = y[:-1].clone()
+    y[:, 0], y[:, 1] = y[:, 1].clone(), y[:, 0].clone()
+    return y
+
+
+def expanded_reads(x: torch.Tensor) -> Any:
+    y = x[:1] + 0
+    wide = y.expand(4, 6)
+    y.add_(1)
+    return wide * x
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        add_in_place, narrower_dtype, through_slice, through_select, through_transpose, through_reshape, copy_is_no_view,
+        contiguous_is_a_view, views_of_elementwise_results, through_parts, siblings, through_diagonal, masks, indices, copies,
+        out_arguments, activations_in_place, dropout_is_its_input, loop, detached, self_assignment, expanded_reads,
+    ],
+)  # fmt: skip
+def test_write(function: Function) -> None:
+    agree(function, (torch.randn(4, 6),))
+
+
+def dynamic_slices(x: torch.Tensor) -> Any:
+    y = x + 0
+    y[1:] += 1
+    y[:, : x.shape[1] // 2] *= 2
+    y.t()[0] = 3
+    y.view(-1)[::2].neg_()
+    y[-1] = 0
+    a, _ = y.chunk(2, dim=1)
+    a.add_(x.shape[0])
+    return y
+
+
+def test_writes_at_other_sizes() -> None:
+    agree(dynamic_slices, (torch.randn(4, 6),), dynamic=({0: "N"},), sizes=[{"N": 5}, {"N": 9}])
+
+
+def through_expand(x: torch.Tensor) -> Any:
+    y = x[:1] + 0
+    y.expand(4, 6)[0] = 1
+    return y
+
+
+def unknown_alias(x: torch.Tensor) -> Any:
+    y = torch.nn.functional.softmax(x.t(), 0)  # nobody declares the strides of this
+    z = y.reshape(-1)
+    z.add_(1)
+    return y
+
+
+def squeezed_in_place(x: torch.Tensor) -> Any:
+    y = x.unsqueeze(0)
+    y.squeeze_(0)
+    return y
+
+
+def resized(x: torch.Tensor) -> Any:
+    y = torch.empty(0)
+    torch.add(x, 1, out=y)
+    return y
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (through_expand, "an expanded view, whose elements share storage"),
+        (unknown_alias, "made either a view or a copy"),
+        (squeezed_in_place, "would change the shape [1, 4, 6] to [4, 6]"),
+        (resized, "would change the shape [0] to [4, 6]"),
+    ],
+)
+def test_refused(function: Function, text: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"test_writes\.py:\d+") as caught:
+        capture(function, (torch.randn(4, 6),))
+    assert text in str(caught.value)
+
+
+class Counter(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()))
+        self.register_buffer("last", torch.zeros(3))
+        self.weight = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        self.last = x * self.weight
+        return x + self.count
+
+
+def test_buffers_are_values_and_stay_untouched() -> None:
+    model = Counter()
+    before = model.last
+    captured = agree(model, (torch.randn(3),))
+    assert model.count.item() == 0
+    assert model.last is before
+    assert any("the model writes to count, last" in note for note in captured.notes)
+
+
+def test_buffers_as_outputs() -> None:
+    captured = agree(Counter(), (torch.randn(3),), buffers="output")
+    assert captured.output_names == ["output", "count", "last"]
+
+
+def test_buffers_refused() -> None:
+    with pytest.raises(CaptureError, match="the model writes to count, last"):
+        agree(Counter(), (torch.randn(3),), buffers="refuse")
+
+
+def test_batch_norm_in_training() -> None:
+    model = torch.nn.BatchNorm2d(3).train()
+    captured = agree(model, (torch.randn(4, 3, 5, 5),), buffers="output", tolerance=1e-4)
+    assert captured.output_names == ["output", "num_batches_tracked", "running_mean", "running_var"]
+    assert model.running_mean is not None
+    assert not model.running_mean.any()
+
+
+class Shared(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        whole = torch.zeros(6)
+        self.register_buffer("whole", whole)
+        self.register_buffer("part", whole[:3])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x + self.part
+        self.whole.add_(1)
+        return y + self.part
+
+
+def test_shared_storage_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="shares storage with another tensor"):
+        capture(Shared(), (torch.randn(3),))
+
+
+def test_input_written_to() -> None:
+    captured = agree(lambda x: x.add_(1), (torch.randn(3),))
+    assert captured.notes == ["the model writes to the input x; the graph leaves it as it is"]
