@@ -260,6 +260,10 @@ class Watcher(TorchDispatchMode):
                 found = self._decomposed(func, args, kwargs)
                 if found is not NotImplemented:
                     return found
+            if plan.function is None and (plan.functional is None or plan_of(plan.functional).function is None):
+                found = self._decomposed(func, args, kwargs)
+                if found is not NotImplemented:
+                    return found
             if plan.writes:
                 return self._write(plan, args, kwargs)
             bound = self._bind(plan, args, kwargs)
@@ -271,6 +275,21 @@ class Watcher(TorchDispatchMode):
             if error.op is not None and "assum" in error.message:
                 raise
             return self._refuse(Refusal(str(error).replace("\n  ", "; ")), plan, args, kwargs, check=True)
+
+    def _decomposed(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """An op that has no lowering, watched in the finer ops that torch itself makes it of; NotImplemented for a basic one.
+
+        Torch's references (`torch._refs`) are left out: they end in ops of another namespace, which nobody asked for.
+        """
+        from torch._decomp import decomposition_table
+
+        made_of = func.decompose
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+            made_of = decomposition_table.get(func)
+            if made_of is None or made_of.__module__.startswith("torch._refs"):
+                return NotImplemented
+        with self:
+            return made_of(*args, **kwargs)
 
     def _decomposed(self, func: Any, args: Any, kwargs: Any) -> Any:
         """An op that has no lowering, watched in the finer ops that torch itself makes it of; NotImplemented for a basic one.
