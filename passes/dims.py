@@ -43,7 +43,8 @@ class DimArithmetic:
         for node in graph.walk():
             if node.graph is None or node.regions:
                 continue
-            self._follow(node, known)
+            if not self._follow(node, known) and node.op.name not in _STATIC:
+                continue
             b = Builder(node.graph, node, node.location.by(f"{self.name}.{node.op.name}"))
             new = self._static(b, node, known) or self._simple(b, node, known)
             if new is not None:
@@ -56,14 +57,16 @@ class DimArithmetic:
         if self.counts.total() != count:
             settle(graph)
 
-    def _follow(self, node: Node, known: dict[Value, Elements]) -> None:
+    def _follow(self, node: Node, known: dict[Value, Elements]) -> bool:
+        """Notes the elements of the results, where they are known. True when there are some."""
         if not any(_followed(result) for result in node.results):
-            return
+            return False
         operands = [None if operand is None else known.get(operand) for operand in node.operands]
         found = node.op.infer_value(node.call(), *operands)
         for result, elements in zip(node.results, found or (), strict=False):
             if elements is not None and _followed(result):
                 known[result] = tuple(map(resolve, elements))
+        return any(result in known for result in node.results)
 
     def _static(self, b: Builder, node: Node, known: dict[Value, Elements]) -> Value | None:
         """The form of a data-shaped op whose sizes are known."""

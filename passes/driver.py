@@ -59,15 +59,16 @@ def count_nodes(graph: Graph) -> int:
     return sum(Trait.CONSTANT not in node.op.traits for node in graph.walk())
 
 
-def run_pass(graph: Graph, step: Pass) -> PassRecord:
-    """Applies one pass and tells what it did."""
+def run_pass(graph: Graph, step: Pass, nodes: int | None = None) -> PassRecord:
+    """Applies one pass and tells what it did. `nodes`: how many nodes the graph has, where that is known already."""
     told = Counter(_counts(step))
-    before, version = count_nodes(graph), graph.version
+    before, version = count_nodes(graph) if nodes is None else nodes, graph.version
     start = time.perf_counter()
     step.apply(graph)
     seconds = time.perf_counter() - start
     counts = dict(_counts(step) - told)
-    return PassRecord(step.name, seconds, before, count_nodes(graph), counts, graph.version != version)
+    changed = graph.version != version
+    return PassRecord(step.name, seconds, before, count_nodes(graph) if changed else before, counts, changed)
 
 
 def _counts(step: Pass) -> Counter[str]:
@@ -92,9 +93,9 @@ def run_passes(
     Raises:
         VerifyError: a pass left the graph invalid (with `verify`).
     """
-    records = []
+    records: list[PassRecord] = []
     for step in passes:
-        record = run_pass(graph, step)
+        record = run_pass(graph, step, records[-1].nodes_after if records else None)
         if verify and record.changed:
             verify_graph(graph)
         records.append(record)

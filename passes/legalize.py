@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Protocol, TypeAlias
 
 from isthmus.ir.builder import Builder
 from isthmus.ir.errors import Refusal, UnsupportedError
@@ -28,6 +28,9 @@ class Target(Protocol):
 
     def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
         """Builds the target's own form of a node in front of it, for the node's results; None where it has none."""
+
+
+Lowering: TypeAlias = Callable[[Builder, Node], Sequence[Value] | None]
 
 
 def legalize(graph: Graph, target: Target) -> PassRecord:
@@ -66,35 +69,52 @@ class _Legalization:
         self.origin: dict[Node, tuple[str, ...]] = {}  # the ops that a new node was made from, oldest first
 
     def run(self) -> None:
-        walks = [self.graph.nodes]
-        while walks:
-            node = next(walks[-1], None)
+        # A walk over nodes, or a node that is decomposed once its regions are legal: a nest is inlined from the inside
+        # out, each body once.
+        work: list[Iterator[Node] | Node] = [self.graph.nodes]
+        while work:
+            top = work[-1]
+            node = top if isinstance(top, Node) else next(top, None)
+            if node is None or node is top:
+                work.pop()
             if node is None:
-                walks.pop()
                 continue
             reason = self.target.legal(node)
-            fresh = [] if reason is None else self.lower(node, reason)
-            if node.graph is not None:
-                walks.extend(region.nodes for region in reversed(node.regions))
-            elif fresh:
-                walks.append(iter(fresh))
+            fresh: list[Node] = []
+            if node is top:
+                fresh = [] if reason is None else self.lower(node, reason, self.decompose)
+            elif reason is not None:
+                fresh = self.lower(node, reason, self.target.lower if node.regions else self.either, bool(node.regions))
+                if node.graph is not None and node.regions:
+                    work.append(node)
+            if node.graph is None:
+                work.append(iter(fresh))
+            elif node is not top:
+                work.extend(region.nodes for region in reversed(node.regions))
 
-    def lower(self, node: Node, reason: str) -> list[Node]:
-        """Replaces an illegal node and returns what came in its place, or notes the refusal."""
-        chain = (*self.origin.pop(node, ()), node.op.name)
+    def either(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        found = self.target.lower(b, node)
+        return self.decompose(b, node) if found is None else found
+
+    def decompose(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        found = node.op.decompose(b, node.call(), *node.op.group(node.operands))
+        if found is NotImplemented:
+            return None
+        return [found] if isinstance(found, Value) else list(found)
+
+    def lower(self, node: Node, reason: str, how: Lowering, later: bool = False) -> list[Node]:
+        """Replaces an illegal node and returns what came in its place, or notes the refusal (unless it is tried `later`)."""
+        chain = (*self.origin.get(node, ()), node.op.name)
         if len(chain) > DEPTH:
             self.refuse(node, chain[:1], f"its lowering does not come to an end: {' -> '.join(chain[-4:])}")
             return []
         assert node.graph is not None
         previous = node.previous
-        b = Builder(node.graph, node, node.location.by(f"legalize.{node.op.name}"))
-        found = self.target.lower(b, node)
+        found = how(Builder(node.graph, node, node.location.by(f"legalize.{node.op.name}")), node)
         if found is None:
-            decomposed = node.op.decompose(b, node.call(), *node.op.group(node.operands))
-            if decomposed is NotImplemented:
+            if not later:
                 self.refuse(node, chain, reason)
-                return []
-            found = [decomposed] if isinstance(decomposed, Value) else list(decomposed)
+            return []
         for old, new in zip(node.results, found, strict=True):
             wrong = disagreement(old, new) if old.uses else None
             if wrong is not None:
@@ -108,6 +128,7 @@ class _Legalization:
             before = before.previous
         made.reverse()
         node.replace_by(found)
+        self.origin.pop(node, None)
         self.counts[node.op.name] += 1
         self.origin.update(dict.fromkeys(made, chain))
         sweep([*producers, *made])

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from isthmus.ir.builder import Builder
 from isthmus.ir.errors import IsthmusError
 from isthmus.ir.graph import Graph, Node, Value
-from isthmus.ir.location import Location, merge
+from isthmus.ir.location import merge
 from isthmus.ir.op import Op, Trait
 from isthmus.passes.matcher import Match, Trace
 from isthmus.passes.replace import attached, disagreement, settle, sweep
@@ -119,9 +119,8 @@ def attempt(rule: Rewrite, root: Node, maker: str, trace: Trace | None = None, d
     refused: Refused | None = None
     for match in rule.find(root, trace):
         made = _Made(root)
-        location = merge(node.location for node in match.nodes).by(f"{maker}.{rule.name}")
         assert root.graph is not None
-        found = rule.build(Builder(root.graph, root, location), match)
+        found = rule.build(Builder(root.graph, root, root.location), match)
         if found is None:
             made.discard()
             continue
@@ -132,7 +131,7 @@ def attempt(rule: Rewrite, root: Node, maker: str, trace: Trace | None = None, d
                 if dry:
                     made.discard()
                     return [], []
-                return _commit(root, match, values, made, location)
+                return _commit(match, values, made, f"{maker}.{rule.name}")
             found = Refused(reason, root.results[0] if root.results else None)
         made.discard()
         refused = refused or found
@@ -151,7 +150,8 @@ def _mismatch(root: Node, values: Sequence[Value | None]) -> str | None:
     return None
 
 
-def _commit(root: Node, match: Match, values: list[Value | None], made: _Made, location: Location) -> Outcome:
+def _commit(match: Match, values: list[Value | None], made: _Made, maker: str) -> Outcome:
+    root = match.root
     new = list(made.nodes())
     producers = [operand.producer for operand in root.operands if operand is not None and operand.producer is not None]
     less_used = [operand for operand in root.operands if operand is not None]
@@ -163,11 +163,12 @@ def _commit(root: Node, match: Match, values: list[Value | None], made: _Made, l
     root.erase()
     gone, freed = sweep([*match.nodes[1:], *producers, *new])
     less_used += freed
-    told = {node.location for node in match.nodes}
-    more = [node.location for node in gone if Trait.CONSTANT not in node.op.traits and node.location not in told]
-    for node in new if more else ():
-        if node.location is location:  # the rule did not say otherwise
-            node.location = merge((location, *more))
+    if new:
+        went = [node.location for node in gone if Trait.CONSTANT not in node.op.traits]
+        location = merge([*(node.location for node in match.nodes), *went]).by(maker)
+        for node in new:
+            if node.location is root.location:  # the rule did not say otherwise
+                node.location = location
     alive = [value for value in dict.fromkeys(less_used) if value.producer is None or value.producer.graph is not None]
     return [node for node in new if node.graph is not None], alive
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from golden import check
+
 from isthmus.passes import DeadCode, DimArithmetic
 
 GOLDEN = {

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from isthmus.ir import Graph, Op, Sample, Tensor, Trait
 from isthmus.ir.interpreter import run
 from isthmus.ir.testing import graph_of, samples
