@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
 from isthmus.ir.builder import Builder
+from isthmus.ir.errors import UsageError
 from isthmus.ir.graph import Graph, Node, Value
+
+
+Runner = Callable[[Sequence[Any]], list[Any]]
+"""From the inputs of a model to its outputs."""
 
 
 class Options(BaseModel):
@@ -96,6 +101,16 @@ class Backend(ABC):
             A value for each result; None when the target has no way of its own.
         """
         return None
+
+    def load(self, path: str | Path) -> Runner:
+        """What runs a saved model, as `Artefact.run` runs a fresh one.
+
+        Raises:
+            UsageError: the target has no files that it reads back.
+            FileError: there is no such file.
+            EvaluationError: the runtime is missing or refuses the file.
+        """
+        raise UsageError(f"the target {self.name} reads no files back")
 
     @abstractmethod
     def emit(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import onnx
@@ -13,7 +14,9 @@ from isthmus.backends import base
 from isthmus.backends.onnx import control, elementwise, indexing, neural, opsets, pooling, quantization, shapes, table, widen
 from isthmus.backends.onnx.artefact import External, OnnxArtefact
 from isthmus.backends.onnx.emitter import Emitter, Probe, Scope
+from isthmus.backends.onnx.runtime import Session
 from isthmus.ir.builder import Builder
+from isthmus.ir.errors import FileError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.types import Tensor
 
@@ -70,6 +73,11 @@ class OnnxBackend(base.Backend):
             return None
         return (found,) if isinstance(found, Value) else tuple(found)
 
+    def load(self, path: str | Path) -> base.Runner:
+        if not Path(path).is_file():
+            raise FileError(f"there is no file {path}")
+        return Session(Path(path))
+
     def emit(
         self, graph: Graph, *, input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
     ) -> OnnxArtefact:  # fmt: skip
@@ -93,7 +101,7 @@ class OnnxBackend(base.Backend):
         if options.metadata:
             for key, text in sorted(graph.metadata.items()):
                 model.metadata_props.add(key=key, value=text)
-        artefact = OnnxArtefact(model, proto, e.initializers, graph, options.external_data)
+        artefact = OnnxArtefact(model, proto, e.initializers, options.external_data)
         artefact.notes += e.notes
         return artefact
 

@@ -37,7 +37,13 @@ def _linear(e: Emitter, node: Node, x: str, weight: str, bias: str | None) -> An
         # The matrix as it is has other uses: turning it in the graph is cheaper than a second copy in the file.
         turned = e.op("Transpose", weight, perm=[1, 0])
     found = e.op("MatMul", x, turned)
-    return found if bias is None else e.op("Add", found, bias)
+    return found if bias is None or _all_zero(node.operands[2]) else e.op("Add", found, bias)
+
+
+def _all_zero(value: Value | None) -> bool:
+    """Whether a vector is known to be of zeros, as a bias is before training; adding it would be a node for nothing."""
+    handle = value.weight if value is not None else None
+    return handle is not None and handle.size <= 65536 and not np.any(handle.array())
 
 
 def _turns(user: Any, index: int) -> bool:
@@ -143,20 +149,33 @@ def _attention(e: Emitter, node: Node, q: str, k: str, v: str, mask: str | None)
 
 @lowers("attention")
 def _attention_plain(b: Builder, node: Node, q: Value, k: Value, v: Value, mask: Value | None) -> Any:
-    """Where no row can be hidden altogether, softmax needs no guard."""
-    dtype = q.tensor.dtype
-    if mask is None or node.attrs["causal"] or mask.tensor.dtype is not dtype or dtype.bits < 32 or not _finite(mask):
+    """Without guards where no row can be hidden altogether; the keys are turned together with what turned them before."""
+    dtype, scale, size = q.tensor.dtype, node.attrs["scale"], shape_of(node)[-1]
+    added = mask is not None and mask.tensor.dtype is dtype
+    hidden = mask is not None and added and not _finite(mask)
+    if node.attrs["causal"] or dtype.bits < 32 or not isinstance(size, int) or hidden:
         return None
-    size = shape_of(node)[-1]
-    scale = node.attrs["scale"]
-    if scale is None:
-        if not isinstance(size, int):
-            return None
-        scale = 1 / math.sqrt(size)
-    rank = len(shape_of(node, 1))
-    turned = b.permute(k, perm=[*range(rank - 2), rank - 1, rank - 2])
-    scores = b.add(b.matmul(b.mul(q, b.constant(scale, dtype)), turned), mask)
-    return b.matmul(b.softmax(scores, axis=scores.tensor.rank - 1), v)
+    scores = b.matmul(b.mul(q, b.constant(1 / math.sqrt(size) if scale is None else scale, dtype)), _turned(b, k))
+    if added:
+        scores = b.add(scores, mask)
+    elif mask is not None:
+        scores = b.where(mask, scores, -math.inf)
+    weights = b.softmax(scores, axis=scores.tensor.rank - 1)
+    if mask is not None and not added:
+        # A row that sees nothing is nan; 0 wherever nothing is seen sets that right.
+        weights = b.where(mask, weights, 0.0)
+    return b.matmul(weights, v)
+
+
+def _turned(b: Builder, k: Value) -> Value:
+    """The last two axes swapped; of something that was permuted already, in one go."""
+    rank = k.tensor.rank
+    perm = [*range(rank - 2), rank - 1, rank - 2]
+    node = k.producer
+    if node is not None and node.op.name == "permute" and node.operands[0] is not None:
+        earlier = node.attrs["perm"]
+        return b.permute(node.operands[0], perm=[earlier[axis] for axis in perm])  # type: ignore[no-any-return]
+    return b.permute(k, perm=perm)  # type: ignore[no-any-return]
 
 
 _MOVES: Final = {"expand", "reshape", "unsqueeze", "squeeze", "slice", "identity", "permute", "concat"}

@@ -7,8 +7,7 @@ graph without weights is written by protobuf, and behind it each weight as a fur
 
 from __future__ import annotations
 
-import os
-import tempfile
+import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -142,25 +141,22 @@ def together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
     Raises:
         FileError: a file could not be written.
     """
-    made: list[tuple[BinaryIO, str]] = []
+    made: list[tuple[BinaryIO, Path]] = []
     try:
         for path in paths:
-            handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-            made.append((os.fdopen(handle, "wb"), name))
+            beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+            made.append((beside.open("xb"), beside))
         yield [file for file, _ in made]
-        umask = os.umask(0)
-        os.umask(umask)
-        for (file, name), path in zip(made, paths, strict=True):
+        for file, _ in made:
             file.close()
-            os.chmod(name, 0o666 & ~umask)
-            os.replace(name, path)
+        for (_, beside), path in zip(made, paths, strict=True):
+            beside.replace(path)
     except OSError as error:
         raise FileError(f"{paths[0]} could not be written: {error.strerror or error}") from error
     finally:
-        for file, name in made:
+        for file, beside in made:
             file.close()
-            if os.path.exists(name):
-                os.unlink(name)
+            beside.unlink(missing_ok=True)
 
 
 def collect(write: Callable[[Writer], None]) -> bytes:

@@ -1,0 +1,103 @@
+"""Runs ONNX models with onnxruntime, on the CPU."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isthmus.backends.onnx.opsets import by_enum, enum
+from isthmus.ir.dtypes import from_numpy
+from isthmus.ir.errors import EvaluationError, UsageError
+from isthmus.ir.weights import Array, ArrayWeight
+
+
+class Session:
+    """A model that is ready to run.
+
+    Args:
+        model: the file's content, or its path.
+        weights: initializers that are kept in memory beside it, by name; they are not copied.
+
+    Raises:
+        EvaluationError: onnxruntime is not installed, or refuses the model.
+    """
+
+    def __init__(self, model: bytes | bytearray | Path, weights: Mapping[str, Array] | None = None) -> None:
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise EvaluationError("onnxruntime is not installed", remedy="pip install 'isthmus[onnx]'") from error
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3
+        self._arrays = {name: np.ascontiguousarray(array) for name, array in (weights or {}).items()}
+        self._values = list(map(_to_runtime, self._arrays.values()))
+        if self._arrays:
+            options.add_external_initializers(list(self._arrays), self._values)
+        source = str(model) if isinstance(model, Path) else model
+        try:
+            self._session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's errors have no common base of their own
+            raise EvaluationError(f"onnxruntime refuses the model: {error}") from error
+        self._inputs = [node.name for node in self._session.get_inputs()]
+        self._outputs = [node.name for node in self._session.get_outputs()]
+        types = [node.type for node in (*self._session.get_inputs(), *self._session.get_outputs())]
+        self._plain = all(type.startswith("tensor(") and type != "tensor(string)" for type in types)
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs on these inputs, in the order of the model's own.
+
+        Raises:
+            UsageError: another number of inputs than the model has.
+            EvaluationError: onnxruntime refuses them.
+        """
+        if len(inputs) != len(self._inputs):
+            expected = ", ".join(self._inputs)
+            raise UsageError(f"the model takes {len(self._inputs)} inputs", expected=expected, found=str(len(inputs)))
+        feeds = dict(zip(self._inputs, inputs, strict=True))
+        try:
+            if self._plain:
+                given = {name: _to_runtime(np.asarray(array)) for name, array in feeds.items()}
+                return [_from_runtime(value) for value in self._session.run_with_ort_values(self._outputs, given)]
+            return list(self._session.run(self._outputs, feeds))
+        except Exception as error:  # as above
+            raise EvaluationError(f"onnxruntime: {error}") from error
+
+
+def _to_runtime(array: Any) -> Any:
+    import onnxruntime
+
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    if array.dtype.isbuiltin == 1:
+        return onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    dtype = from_numpy(array.dtype)
+    if dtype.bits % 8 == 0:
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, enum(dtype))
+    value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(array.shape), enum(dtype), "cpu")
+    content = b"".join(map(bytes, ArrayWeight(array).chunks()))
+    ctypes.memmove(value.data_ptr(), content, len(content))
+    return value
+
+
+def _from_runtime(value: Any) -> Any:
+    """An array of the runtime's tensor; numpy does not know all element types, so the bytes are read where need be."""
+    dtype = by_enum(value.element_type())
+    if dtype.numpy.isbuiltin == 1:
+        return value.numpy()
+    shape = tuple(value.shape())
+    count = math.prod(shape)
+    size = (count * dtype.bits + 7) // 8
+    content = np.frombuffer(ctypes.string_at(value.data_ptr(), size), np.uint8) if size else np.empty(0, np.uint8)
+    if dtype.bits % 8 == 0:
+        return content.view(dtype.numpy).reshape(shape)
+    places = 8 // dtype.bits
+    shifts = np.arange(places, dtype=np.uint8) * dtype.bits
+    codes = (content[:, None] >> shifts & (2**dtype.bits - 1)).reshape(-1)[:count]
+    if dtype.is_signed and dtype.is_integer:
+        codes = np.where(codes >> (dtype.bits - 1), codes | (255 << dtype.bits & 255), codes).astype(np.uint8)
+        return codes.view(np.int8).astype(dtype.numpy).reshape(shape)
+    return codes.view(dtype.numpy).reshape(shape)

@@ -1,0 +1,207 @@
+"""The wire writer against protobuf's own reader, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from isthmus.backends.onnx import OnnxBackend, OnnxOptions, wire
+from isthmus.backends.onnx.artefact import OnnxArtefact
+from isthmus.ir import ArrayWeight, Builder, Graph, LazyWeight, Tensor, Weight, weight
+from isthmus.ir.dtypes import f32
+from isthmus.ir.errors import FileError
+
+
+@pytest.mark.parametrize("number", [0, 1, 127, 128, 300, 2**31, 2**63 - 1])
+def test_varint(number: int) -> None:
+    written = wire.varint(number)
+    assert sum((byte & 127) << 7 * place for place, byte in enumerate(written)) == number
+    assert [byte >> 7 for byte in written] == [1] * (len(written) - 1) + [0]
+
+
+WEIGHTS = [
+    np.arange(6, dtype=np.float32).reshape(2, 3), np.float64(3.5), np.zeros((0, 4), np.int64), np.array([True, False]),
+    np.arange(8).astype(ml_dtypes.bfloat16), np.arange(-3, 4).astype(ml_dtypes.int4), np.array(["a", "bc"], object),
+    np.arange(12, dtype=np.int16).reshape(3, 4).T, np.arange(300, dtype=np.uint8), np.ones(3, np.complex64),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("array", WEIGHTS, ids=lambda array: f"{array.dtype}{list(array.shape)}")
+def test_weights_are_read_back(array: Any) -> None:
+    model = onnx.ModelProto(ir_version=10, producer_name="test")
+    graph = onnx.GraphProto(name="g")
+    graph.initializer.append(numpy_helper.from_array(np.ones(2), "before"))
+    content = wire.collect(lambda out: wire.write_model(out, model, graph, {"w": weight(array), "v": weight(np.int32(7))}))
+    read = onnx.ModelProto.FromString(content)
+    assert [item.name for item in read.graph.initializer] == ["before", "w", "v"]
+    found = numpy_helper.to_array(read.graph.initializer[1])
+    assert found.shape == array.shape
+    assert found.tolist() == array.tolist()
+    assert (read.ir_version, read.producer_name, read.graph.name) == (10, "test", "g")
+
+
+def _linear(*weights: Weight, **options: Any) -> OnnxArtefact:
+    """A model that multiplies by matrices, one after the other."""
+    graph = Graph()
+    b = Builder(graph)
+    x = graph.add_input(Tensor(f32, (2, weights[0].shape[0])), "x")
+    y = x
+    for number, handle in enumerate(weights):
+        y = b.matmul(y, b.constant(handle, name=f"w{number}"))
+    graph.set_outputs([y])
+    return OnnxBackend(OnnxOptions(**options)).emit(graph)
+
+
+def _matrix(size: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).standard_normal((size, size)).astype(np.float32)
+
+
+def test_one_file(tmp_path: Path) -> None:
+    matrix = _matrix(20)
+    paths = _linear(ArrayWeight(matrix)).save(tmp_path / "net.onnx")
+    assert paths == [tmp_path / "net.onnx"]
+    assert [path.name for path in tmp_path.iterdir()] == ["net.onnx"]
+    assert np.array_equal(numpy_helper.to_array(onnx.load(paths[0]).graph.initializer[0]), matrix)
+
+
+def test_external_data(tmp_path: Path) -> None:
+    matrices = [_matrix(20, seed) for seed in range(3)]
+    artefact = _linear(*map(ArrayWeight, matrices), external_data="always")
+    model, data = artefact.save(tmp_path / "net.onnx")
+    assert (model.name, data.name) == ("net.onnx", "net.onnx.data")
+    assert model.stat().st_size < 2000
+    onnx.checker.check_model(str(model), full_check=True)
+    bare = onnx.load(model, load_external_data=False)
+    offsets = [int({entry.key: entry.value for entry in item.external_data}["offset"]) for item in bare.graph.initializer]
+    assert [offset % wire.ALIGNMENT for offset in offsets] == [0, 0, 0]
+    read = [numpy_helper.to_array(item).tolist() for item in onnx.load(model).graph.initializer]
+    assert read == [matrix.tolist() for matrix in matrices]
+    import onnxruntime
+
+    x = np.ones((2, 20), np.float32)
+    (found,) = onnxruntime.InferenceSession(model).run(None, {"x": x})
+    assert np.allclose(found, artefact.run([x])[0], rtol=1e-5)
+
+
+def test_small_weights_stay_inside(tmp_path: Path) -> None:
+    paths = _linear(ArrayWeight(_matrix(4)), external_data="always").save(tmp_path / "net.onnx")
+    assert len(paths) == 1
+
+
+class Huge(Weight):
+    """Claims to be large, and has nothing to show."""
+
+    __slots__ = ()
+
+    @property
+    def key(self) -> Any:
+        return id(self)
+
+    def array(self) -> Any:
+        raise AssertionError("nobody may ask for the whole")
+
+    def rows(self, start: int, stop: int) -> Any:
+        raise AssertionError("nobody may ask for a part")
+
+    def chunks(self) -> Iterator[memoryview]:
+        yield memoryview(b"")
+
+
+def test_large_models_go_outside_by_themselves_or_are_refused(tmp_path: Path) -> None:
+    huge = Huge(f32, (1 << 15, 1 << 15), "huge")
+    assert list(_linear(huge)._outside()) == ["w0"]
+    with pytest.raises(FileError, match=r"2 GB at most(.|\n)*external_data"):
+        _linear(huge, external_data="never").save(tmp_path / "net.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+class Failing(ArrayWeight):
+    """A weight whose source goes away in the middle."""
+
+    __slots__ = ()
+
+    def chunks(self) -> Iterator[memoryview]:
+        yield next(iter(super().chunks()))[:100]
+        raise OSError(5, "Input/output error")
+
+
+class Short(ArrayWeight):
+    """A weight that has fewer bytes than it says."""
+
+    __slots__ = ()
+
+    def chunks(self) -> Iterator[memoryview]:
+        yield next(iter(super().chunks()))[:100]
+
+
+@pytest.mark.parametrize("external", ["never", "always"])
+@pytest.mark.parametrize(("kind", "text"), [(Failing, "Input/output error"), (Short, "gave 100 bytes")])
+def test_nothing_is_left_of_a_failed_save(tmp_path: Path, external: str, kind: type[ArrayWeight], text: str) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_text("the file of before")
+    artefact = _linear(ArrayWeight(_matrix(20)), kind(_matrix(20, 1)), external_data=external)
+    with pytest.raises(FileError, match=text):
+        artefact.save(path)
+    assert [(found.name, found.read_text()) for found in tmp_path.iterdir()] == [("net.onnx", "the file of before")]
+
+
+def test_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"nowhere/net.onnx could not be written: No such file"):
+        _linear(ArrayWeight(_matrix(4))).save(tmp_path / "nowhere" / "net.onnx")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
+def test_folder_that_may_not_be_written(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(FileError, match="Permission denied"):
+        _linear(ArrayWeight(_matrix(4))).save(tmp_path / "net.onnx")
+
+
+def test_path_that_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "net.onnx").mkdir()
+    with pytest.raises(FileError, match="could not be written"):
+        _linear(ArrayWeight(_matrix(4))).save(tmp_path / "net.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["net.onnx"]
+
+
+def test_files_get_the_usual_permissions(tmp_path: Path) -> None:
+    (path,) = _linear(ArrayWeight(_matrix(4))).save(tmp_path / "net.onnx")
+    (tmp_path / "other").touch()
+    assert path.stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+@pytest.mark.parametrize("external", ["never", "always"])
+def test_saving_takes_little_memory(tmp_path: Path, external: str) -> None:
+    matrix = np.zeros((2048, 2048), np.float32)  # 16 MB
+    scale = ArrayWeight(np.ones(2048, np.float32))
+    lazy = LazyWeight(f32, matrix.shape, np.multiply, [ArrayWeight(matrix), scale], "scaled", elementwise=True)
+    artefact = _linear(ArrayWeight(matrix), lazy, external_data=external)
+    tracemalloc.start()
+    artefact.save(tmp_path / "net.onnx")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * matrix.nbytes / 10
+
+
+def test_transposed_weight_is_streamed(tmp_path: Path) -> None:
+    matrix = np.random.default_rng(0).standard_normal((1024, 2048)).astype(np.float32)  # 8 MB
+    graph = Graph()
+    b = Builder(graph)
+    x = graph.add_input(Tensor(f32, (1, 2, 2048)), "x")
+    graph.set_outputs([b.linear(x, b.constant(matrix), None)])
+    artefact = OnnxBackend().emit(graph)
+    tracemalloc.start()
+    (path,) = artefact.save(tmp_path / "net.onnx")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 << 20
+    assert np.array_equal(numpy_helper.to_array(onnx.load(path).graph.initializer[0]), matrix.T)
