@@ -13,7 +13,6 @@ from isthmus.ir.builder import Builder
 from isthmus.ir.errors import UsageError
 from isthmus.ir.graph import Graph, Node, Value
 
-
 Runner = Callable[[Sequence[Any]], list[Any]]
 """From the inputs of a model to its outputs."""
 
