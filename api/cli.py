@@ -228,7 +228,7 @@ def verify(file: str, seeds: int, rtol: float, atol: float, **given: Any) -> Non
     with _progress(request.quiet) as tell:
         captured, _, backend = request.lower("captured", tell)
         tell("verify")
-        found = compare(captured, backend.load(file).run, seeds=seeds, rtol=rtol, atol=atol)
+        found = compare(captured, backend.load(file), seeds=seeds, rtol=rtol, atol=atol)
     if request.as_json:
         click.echo(json.dumps({"ok": True, "verified": found.model_dump(mode="json")}))
     elif not request.quiet:

@@ -164,7 +164,7 @@ def count_nodes(example: zoo.Example) -> dict[str, int]:
 def peak(name: str) -> dict[str, float]:
     """Memory that compiling and saving takes beside the model, measured in a process of its own."""
     done = subprocess.run(
-        [sys.executable, __file__, "--memory-of", name], capture_output=True, text=True, check=True, cwd=ROOT
+        [sys.executable, __file__, "--memory-of", name], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT
     )
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found

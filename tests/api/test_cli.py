@@ -160,7 +160,7 @@ def test_targets_lists_options() -> None:
     for word in ("onnx", "opset", "reference"):
         assert word in done.output
     assert "opset" in json.loads(run("targets", "--json").output)["onnx"]
-    assert run("targets", "--quiet").output.split() == ["onnx", "reference"]
+    assert {"onnx", "reference"} <= set(run("targets", "--quiet").output.split())
 
 
 @pytest.mark.parametrize(("arguments", "code", "told"), [
