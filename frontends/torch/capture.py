@@ -15,7 +15,7 @@ from isthmus.frontends.torch.control import composite
 from isthmus.frontends.torch.escapes import real, swapped
 from isthmus.frontends.torch.inputs import Inputs, flatten
 from isthmus.frontends.torch.provenance import raised_at
-from isthmus.frontends.torch.restore import flags, untouched
+from isthmus.frontends.torch.restore import below_autograd, flags, untouched
 from isthmus.frontends.torch.sources import Source, source_of
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.unsupported import stop
@@ -207,13 +207,10 @@ def _watch(
         watcher.label(tensor.entry, f"the input {leaf.name}")
         tensors.append(tensor)
     args, kwargs = inputs.rebuild(tensors)
-    below = None
     try:
         with flags(options.export_flags), swapped(watcher), torch.no_grad(), torch.random.fork_rng([]):
-            with watcher.provenance.modules(source.paths, _around(watcher, options)), watcher:
-                below = torch._C._AutoDispatchBelowAutograd()
+            with watcher.provenance.modules(source.paths, _around(watcher, options)), watcher, below_autograd():
                 results = source.call(*args, **kwargs)
-                del below
                 leaves, spec = flatten(results)
                 values = watcher.outputs(leaves)
                 written = _written(watcher, source.module)
@@ -357,7 +354,7 @@ def _output_names(first: _Watch, options: CaptureOptions, names: Sequence[str] |
         if isinstance(leaf, (torch.Tensor, torch.SymInt, torch.SymFloat))
     ]
     found = [
-        "output" if not path else f"output_{path}" if path.replace("_", "").isdigit() else path for path in paths
+        "output" if not path else f"output_{path}" if path[0].isdigit() else path for path in paths
     ] + (list(first.written) if options.buffers == "output" else [])
     if names is not None:
         if len(names) > count:

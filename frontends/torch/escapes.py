@@ -71,7 +71,8 @@ def swapped(watcher: Watcher) -> Iterator[None]:
 def _method(watcher: Watcher, name: str, what: str, original: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if self.__class__ is not Watched and not watcher.changed(self):
-            return original(self, *args, **kwargs)
+            with torch._C._DisableTorchDispatch():  # torch's own implementation goes through ops that are watched
+                return original(self, *args, **kwargs)
         value = watcher.value(self)
         address = name in ("data_ptr", "untyped_storage", "storage")
         content = None if address else watcher.w.knowledge.content(value)

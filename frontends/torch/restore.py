@@ -49,6 +49,16 @@ def _same(held: Any, before: Any) -> bool:
 
 
 @contextmanager
+def below_autograd() -> Iterator[None]:
+    """Ops are dispatched below autograd, so that composites arrive whole."""
+    guard = torch._C._AutoDispatchBelowAutograd()
+    try:
+        yield
+    finally:
+        del guard  # here, and not when the last traceback that holds this frame goes
+
+
+@contextmanager
 def flags(export: bool) -> Iterator[None]:
     """Torch's flags while a model is watched.
 

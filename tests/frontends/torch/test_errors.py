@@ -1,0 +1,170 @@
+"""What is said when a model cannot be captured: the line, the reason and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from watching import agree
+
+from isthmus.frontends.torch import capture
+from isthmus.ir.errors import CaptureError, UnsupportedError
+
+
+def branch(x: torch.Tensor) -> Any:
+    if x.sum() > 0:
+        return x
+    return -x
+
+
+def number(x: torch.Tensor) -> Any:
+    return x * float(x.max())
+
+
+def integer(x: torch.Tensor) -> Any:
+    return [x] * int(x.max())
+
+
+def listed(x: torch.Tensor) -> Any:
+    return x * x.tolist()[0][0]
+
+
+def array(x: torch.Tensor) -> Any:
+    return x + torch.from_numpy(np.sin(x.numpy()))
+
+
+def as_array(x: torch.Tensor) -> Any:
+    return x + float(np.asarray(x).sum())
+
+
+def address(x: torch.Tensor) -> Any:
+    return x if x.data_ptr() else x + 1
+
+
+def equal(x: torch.Tensor) -> Any:
+    return x if torch.equal(x, x + 1) else x + 1
+
+
+def item(x: torch.Tensor) -> Any:
+    return x * x[0, 0].item()
+
+
+@pytest.mark.parametrize(
+    ("function", "texts"),
+    [
+        (branch, ["Python needs the truth of a tensor", "`if x.sum() > 0:`", "both outcomes", "torch.where or torch.cond"]),
+        (number, ["Python needs the number", "`return x * float(x.max())`", "compute with tensors to the end"]),
+        (integer, ["Python needs the number"]),
+        (listed, ["Python needs the content (tolist)"]),
+        (array, ["Python needs the content (numpy)", "np.sin"]),
+        (as_array, ["Python needs the content (numpy)"]),
+        (address, ["Python needs the address"]),
+        (equal, ["Python needs the truth"]),
+        (item, ["Python needs the number"]),
+    ],
+)
+def test_data_that_leaves(function: Callable[[torch.Tensor], Any], texts: list[str]) -> None:
+    with pytest.raises(CaptureError) as caught:
+        capture(function, (torch.randn(2, 3),))
+    assert caught.value.location is not None
+    assert caught.value.location.file == __file__
+    assert caught.value.location.function == function.__name__
+    assert caught.value.location.line > function.__code__.co_firstlineno
+    for text in texts:
+        assert text in str(caught.value)
+
+
+class Constants(torch.nn.Module):
+    """What leaves here depends on weights alone, and comes back as constants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor([3.0, -1.0]))
+        self.register_buffer("steps", torch.tensor(2))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        detour = torch.from_numpy(np.sin((self.weight * 2).detach().numpy()))
+        if self.weight.sum() > 0:
+            x = x + 1
+        for _ in range(int(self.steps + 1)):
+            x = x * 2
+        scale = float(self.weight[0].exp()) + self.weight.tolist()[1] + (self.steps * 3).item()
+        grown = torch.arange(5)[torch.tensor([True, False, True, True, False])].sum()
+        return x * detour + scale + grown.item() + (torch.equal(self.weight, self.weight) and 1)
+
+
+def test_data_that_depends_on_weights_becomes_constant() -> None:
+    agree(Constants(), (torch.randn(4, 2),), dynamic=({0: "N"},), sizes=[{"N": 7}])
+
+
+def wrong_shapes(x: torch.Tensor) -> Any:
+    return x @ x
+
+
+def test_an_error_of_the_model_names_its_line() -> None:
+    with pytest.raises((CaptureError, UnsupportedError)) as caught:
+        capture(wrong_shapes, (torch.randn(2, 3),))
+    assert f"{__file__}:{wrong_shapes.__code__.co_firstlineno + 1}" in str(caught.value)
+
+
+def raising(x: torch.Tensor) -> Any:
+    if x.shape[0] == 3:
+        raise ValueError("three is no size")
+    return x
+
+
+def test_an_exception_of_the_model_is_the_cause() -> None:
+    with pytest.raises(CaptureError, match="the model raised ValueError: three is no size") as caught:
+        capture(raising, (torch.randn(3, 3),))
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert caught.value.location is not None
+    assert caught.value.location.line == raising.__code__.co_firstlineno + 2
+
+
+def unsupported(x: torch.Tensor) -> Any:
+    y = torch.linalg.matrix_exp(x @ x.T)
+    z = torch.special.airy_ai(x)
+    return y.sum() + z, torch.special.airy_ai(y)
+
+
+def test_all_unsupported_ops_at_once() -> None:
+    with pytest.raises(UnsupportedError, match="3 operations of the model cannot be carried over") as caught:
+        capture(unsupported, (torch.randn(2, 3),), dynamic_shapes=({0: "N"},))
+    lines = [refusal.location.line - unsupported.__code__.co_firstlineno for refusal in caught.value.refusals if refusal.location]
+    assert lines == [1, 2, 3]
+    assert [refusal.op for refusal in caught.value.refusals] == [
+        "aten.linalg_matrix_exp.default", "aten.special_airy_ai.default", "aten.special_airy_ai.default",
+    ]  # fmt: skip
+
+
+def test_results_that_are_no_tensors() -> None:
+    with pytest.raises(CaptureError, match="the model returns a object, which is not a tensor"):
+        capture(lambda x: (x, object()), (torch.randn(3),))
+
+
+def counting(x: torch.Tensor) -> Any:
+    counting.calls = getattr(counting, "calls", 0) + 1  # type: ignore[attr-defined]
+    return x * counting.calls  # type: ignore[attr-defined]
+
+
+def test_a_model_that_changes_between_watches() -> None:
+    with pytest.raises(CaptureError, match="the model computes something else at N=") as caught:
+        capture(counting, (torch.randn(3),), dynamic_shapes=({0: "N"},))
+    assert "declare them static" in str(caught.value)
+
+
+def test_a_tensor_on_the_meta_device() -> None:
+    model = torch.nn.Linear(3, 2, device="meta")
+    with pytest.raises(CaptureError, match="is on the meta device and has no content"):
+        capture(model, (torch.randn(1, 3),))
+
+
+def test_unknown_control_flow() -> None:
+    def model(x: torch.Tensor) -> Any:
+        return torch.ops.higher_order.map_impl(lambda y: (y + 1,), [x], [])
+
+    with pytest.raises(CaptureError, match=r"the control-flow operator \w+ is not carried over"):
+        capture(model, (torch.randn(3, 2),))

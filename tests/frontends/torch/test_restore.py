@@ -1,0 +1,125 @@
+"""The model comes back as it went in, also after an error, and so does torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.modules import module as module_file
+
+from isthmus.frontends.torch import CaptureOptions, capture
+from isthmus.ir.errors import CaptureError
+
+
+class Messy(torch.nn.Module):
+    def __init__(self, fails: bool = False) -> None:
+        super().__init__()
+        self.fc = torch.nn.Linear(3, 3)
+        self.register_buffer("state", torch.zeros(3))
+        self.calls = 0
+        self.seen: list[Any] = []
+        self.cache: dict[str, Any] = {"old": 1}
+        self.fails = fails
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        self.seen.append(x)
+        self.cache["new"] = x
+        self.last = x * 2
+        self.state = self.state + 1
+        self.fc.extra = x  # type: ignore[assignment]
+        self.register_buffer("late", x)
+        with torch.no_grad():
+            self.fc.weight.add_(1)
+        if self.fails:
+            raise ValueError("on purpose")
+        return self.fc(x)
+
+
+def picture(model: torch.nn.Module) -> list[Any]:
+    found: list[Any] = []
+    for module in model.modules():
+        for name, held in sorted(module.__dict__.items()):
+            content = list(held.items()) if isinstance(held, dict) else list(held) if isinstance(held, (list, set)) else held
+            found.append((name, id(held), [id(item) for pair in content for item in pair] if isinstance(held, dict) else content))
+    return found
+
+
+SWAPPED = ("__bool__", "__int__", "__float__", "__index__", "item", "tolist", "numpy", "__array__", "data_ptr", "contiguous")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("training", [False, True])
+def test_restored(fails: bool, training: bool) -> None:
+    model = Messy(fails).train(training)
+    handle = model.fc.register_forward_hook(lambda *_: None)
+    before, weight = picture(model), model.fc.weight.detach().clone()
+    methods = {name: getattr(torch.Tensor, name) for name in SWAPPED}
+    call, factories = torch.nn.Module.__call__, (torch.tensor, torch.as_tensor, torch.onnx.is_in_onnx_export)
+    random = torch.get_rng_state()
+    with torch.enable_grad():
+        if fails:
+            with pytest.raises(CaptureError, match="the model raised ValueError: on purpose"):
+                capture(model, (torch.randn(2, 3),))
+        else:
+            random = torch.get_rng_state()
+            x = torch.zeros(2, 3)
+            capture(model, (x,))
+            assert torch.equal(torch.get_rng_state(), random)
+        assert torch.is_grad_enabled()
+    assert picture(model) == before
+    assert torch.equal(model.fc.weight, weight)
+    assert model.training is training
+    assert {name: getattr(torch.Tensor, name) for name in SWAPPED} == methods
+    assert torch.nn.Module.__call__ is call
+    assert (torch.tensor, torch.as_tensor, torch.onnx.is_in_onnx_export) == factories
+    assert not torch.compiler.is_exporting()
+    assert not torch.compiler.is_compiling()
+    assert torch.backends.mha.get_fastpath_enabled()
+    assert len(module_file._global_forward_hooks) == 0
+    handle.remove()
+    assert model.fc(torch.zeros(1, 3)).requires_grad
+
+
+def test_what_is_kept_on_the_model_is_told() -> None:
+    captured = capture(Messy(), (torch.randn(2, 3),))
+    assert any("keeps a tensor on itself as last" in note for note in captured.notes)
+
+
+def test_weights_changed_after_the_capture_are_an_error() -> None:
+    model = torch.nn.Linear(3, 2)
+    captured = capture(model, (torch.randn(1, 3),))
+    (weight, *_) = captured.graph.weights()
+    weight.array()
+    with torch.no_grad():
+        model.weight.add_(1)
+    with pytest.raises(CaptureError, match="weight weight was changed since the model was captured"):
+        weight.array()
+
+
+def test_weights_are_not_copied() -> None:
+    model = torch.nn.Linear(3, 2)
+    captured = capture(model, (torch.randn(1, 3),))
+    (weight, *_) = captured.graph.weights()
+    assert weight.array().__array_interface__["data"][0] == model.weight.data_ptr()
+
+
+def test_bfloat16_weights() -> None:
+    model = torch.nn.Linear(3, 2, dtype=torch.bfloat16)
+    captured = capture(model, (torch.randn(1, 3, dtype=torch.bfloat16),))
+    for weight, parameter in zip(captured.graph.weights(), model.parameters(), strict=True):
+        assert weight.dtype.name == "bf16"
+        assert weight.array().astype(float).tolist() == parameter.tolist()
+
+
+def test_tensors_kept_beyond_the_capture_say_so() -> None:
+    kept: list[torch.Tensor] = []
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        kept.append(x)
+        return x + 1
+
+    capture(model, (torch.randn(3),), options=CaptureOptions(second_watch=False))
+    with pytest.raises(CaptureError, match="a tensor of a capture that has ended"):
+        kept[0] + 1
