@@ -348,13 +348,53 @@ def xlogy(w: Lowering, x: Number, other: Number) -> Any:
     return w.b.where(w.b.is_nan(y), y, product)
 
 
-@lowers("aten.logaddexp")
-def logaddexp(w: Lowering, x: Value, other: Value) -> Any:
-    x, y = w.promote(x, other)
-    greater = w.b.maximum(x, y)
-    total = w.b.add(greater, w.b.log1p(w.b.exp(w.b.neg(w.b.abs(w.b.sub(x, y))))))
-    both_infinite = w.b.logical_and(w.b.is_inf(x), w.b.eq(x, y))
-    return w.b.where(both_infinite, x, total)
+@lowers("aten.special_xlog1py", "aten.special_xlog1py.other_scalar", "aten.special_xlog1py.self_scalar")
+def xlog1py(w: Lowering, x: Number, other: Number) -> Any:
+    x, y = w.promote(x, other, floating=True)
+    product = w.b.where(w.b.eq(x, 0), 0, w.b.mul(x, w.b.log1p(y)))
+    return w.b.where(w.b.is_nan(y), y, product)
+
+
+@lowers("aten.special_entr")
+def entropy(w: Lowering, x: Value) -> Any:
+    """``-x * log(x)``: 0 of 0, and minus infinity of what is negative."""
+    x = w.floating(x)
+    inside = w.b.where(w.b.eq(x, 0), 0, w.b.neg(w.b.mul(x, w.b.log(x))))
+    return w.b.where(w.b.lt(x, 0), -math.inf, inside)
+
+
+@lowers("aten.sinc", "aten.special_sinc")
+def sinc(w: Lowering, x: Value) -> Any:
+    angle = w.b.mul(w.floating(x), math.pi)
+    return w.b.where(w.b.eq(angle, 0), 1, w.b.div(w.b.sin(angle), angle))
+
+
+def _logaddexp(name: str, log: str, exp: str) -> None:
+    def lowering(w: Lowering, x: Value, other: Value) -> Any:
+        x, y = w.promote(x, other)
+        greater = w.b.maximum(x, y)
+        share = getattr(w.b, exp)(w.b.neg(w.b.abs(w.b.sub(x, y))))
+        total = w.b.add(greater, w.b.log1p(share) if log == "log" else getattr(w.b, log)(w.b.add(share, 1)))
+        both_infinite = w.b.logical_and(w.b.is_inf(x), w.b.eq(x, y))
+        return w.b.where(both_infinite, x, total)
+
+    lowering.__qualname__ = lowering.__name__ = name
+    lowers(f"aten.{name}")(lowering)
+
+
+_logaddexp("logaddexp", "log", "exp")
+_logaddexp("logaddexp2", "log2", "exp2")
+
+
+@lowers("aten.huber_loss")
+def huber_loss(w: Lowering, x: Value, target: Value, reduction: int = 1, delta: float = 1.0) -> Any:
+    """Quadratic near 0 and linear beyond `delta`; `reduction` is torch's: 0 none, 1 mean, 2 sum."""
+    x, y = w.promote(x, target)
+    error = w.b.abs(w.b.sub(x, y))
+    near = w.b.mul(w.b.mul(error, error), 0.5)
+    loss = w.b.where(w.b.lt(error, delta), near, w.b.mul(w.b.sub(error, 0.5 * delta), delta))
+    axes = list(range(w.rank(loss)))
+    return loss if reduction == 0 else (w.b.reduce_mean if reduction == 1 else w.b.reduce_sum)(loss, axes=axes)
 
 
 @lowers("aten.heaviside")

@@ -33,7 +33,10 @@ def new_full(w: Lowering, x: Value, size: Sequence[Dim], fill_value: Scalar, dty
 def _filled(name: str, number: int, *more: str) -> None:
     """The family `name`: from sizes, like a tensor, and from sizes with a tensor's element type."""
 
-    def from_sizes(w: Lowering, size: Sequence[Dim], stride: Sequence[Dim] = (), dtype: DType | None = None) -> Any:
+    def from_sizes(
+        w: Lowering, size: Sequence[Dim], stride: Sequence[Dim] = (), physical_layout: Sequence[int] = (),
+        dtype: DType | None = None,
+    ) -> Any:  # fmt: skip
         return full(w, size, number, dtype or default_float())
 
     def like(w: Lowering, x: Value, dtype: DType | None = None) -> Any:
@@ -49,7 +52,7 @@ def _filled(name: str, number: int, *more: str) -> None:
 
 _filled("zeros", 0)
 _filled("ones", 1)
-_filled("empty", 0, "empty.memory_format", "empty_strided")  # what it holds is open
+_filled("empty", 0, "empty.memory_format", "empty_strided", "empty_permuted")  # what it holds is open
 
 
 @lowers("aten.scalar_tensor")
@@ -166,6 +169,19 @@ def _random(name: str, build: Any) -> None:
 
 _random("rand", lambda w, shape, dtype: w.b.random_uniform(shape=shape, dtype=dtype))
 _random("randn", lambda w, shape, dtype: w.b.random_normal(shape=shape, dtype=dtype, mean=0.0, std=1.0))
+
+
+@lowers("aten.randperm", "aten.randperm.generator")
+def randperm(w: Lowering, n: Dim, dtype: DType = i64) -> Any:
+    """The order that sorts as many random numbers."""
+    return w.cast(w.b.sort(w.b.random_uniform(shape=[n], dtype=default_float()), axis=0)[1], dtype)
+
+
+@lowers("aten.exponential")
+def exponential(w: Lowering, x: Value, lambd: float = 1.0) -> Any:
+    dtype = x.tensor.dtype
+    rest = w.b.sub(w.tensor(1, dtype), w.b.random_uniform(shape=w.dims(x), dtype=dtype))  # above 0, up to 1
+    return w.b.div(w.b.neg(w.b.log(rest)), lambd)
 
 
 @lowers("aten.uniform")

@@ -18,7 +18,7 @@ from isthmus.frontends.torch.aten.common import (
 from isthmus.frontends.torch.aten.slicing import part
 from isthmus.frontends.torch.lowering import Lowering, lowers
 from isthmus.ir.dims import Dim, product
-from isthmus.ir.dtypes import bool_, i32, i64, u8
+from isthmus.ir.dtypes import bool_, f64, i32, i64, u8
 from isthmus.ir.graph import Value
 
 
@@ -226,9 +226,27 @@ def searchsorted(
 
 @lowers("aten.one_hot")
 def one_hot(w: Lowering, x: Value, num_classes: int = -1) -> Any:
-    if num_classes < 0:
-        w.unsupported("the number of classes is the greatest value, which is data", "give num_classes")
-    return w.b.one_hot(x, depth=num_classes, axis=w.rank(x), dtype=i64)
+    """Without a number of classes there is one for each number up to the greatest."""
+    if num_classes >= 0:
+        return w.b.one_hot(x, depth=num_classes, axis=w.rank(x), dtype=i64)
+    return w.cast(w.b.eq(w.b.unsqueeze(x, axes=[w.rank(x)]), _numbers(w, x, 0)), i64)
+
+
+def _numbers(w: Lowering, x: Value, least: Dim) -> Value:
+    """``0, 1, ...`` up to the greatest element, at least `least` of them."""
+    count = w.b.add(w.b.reduce_max(x, axes=list(range(w.rank(x)))), 1)
+    found: Value = w.b.range(w.tensor(0, i64), w.b.maximum(w.cast(count, i64), w.tensor(least, i64)), w.tensor(1, i64))
+    return w.cast(found, x.tensor.dtype)
+
+
+@lowers("aten.bincount")
+def bincount(w: Lowering, x: Value, weights: Value | None = None, minlength: Dim = 0) -> Any:
+    found = w.b.eq(w.b.unsqueeze(x, axes=[1]), _numbers(w, x, minlength))
+    if weights is None:
+        return w.b.reduce_sum(w.cast(found, i64), axes=[0])
+    if not weights.tensor.dtype.is_float:
+        weights = w.cast(weights, f64)
+    return w.b.reduce_sum(w.b.where(found, w.b.unsqueeze(weights, axes=[1]), 0), axes=[0])
 
 
 @lowers("aten.repeat_interleave.Tensor")

@@ -1,14 +1,13 @@
-"""Reductions, scans, sorting and norms."""
+"""Reductions, scans and norms."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Final
 
 from isthmus.frontends.torch.aten.common import reshape, truth
 from isthmus.frontends.torch.lowering import Lowering, Scalar, lowers
-from isthmus.ir.dims import Dim, product
+from isthmus.ir.dims import product
 from isthmus.ir.dtypes import DType, bool_, i64, u8
 from isthmus.ir.graph import Value
 
@@ -184,47 +183,6 @@ def diff(
         )
         x = w.b.logical_xor(last, first) if x.tensor.dtype is bool_ else w.b.sub(last, first)
     return x
-
-
-# ---- order
-
-
-def _of_scalars(w: Lowering, x: Value, build: Callable[[Value, int], Any], dim: int) -> Any:
-    """Along a dim; a 0-d tensor is treated as one of a single element."""
-    if w.rank(x):
-        return build(x, w.axis(x, dim))
-    return tuple(w.b.reshape(each, shape=[]) for each in build(w.b.reshape(x, shape=[1]), 0))
-
-
-@lowers("aten.topk")
-def topk(w: Lowering, x: Value, k: Dim, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    return _of_scalars(w, x, lambda x, axis: w.b.topk(x, k=k, axis=axis, largest=largest, sorted=sorted), dim)
-
-
-@lowers("aten.sort", "aten.sort.stable")
-def sort(w: Lowering, x: Value, dim: int = -1, descending: bool = False, stable: bool | None = True) -> Any:
-    order = {"descending": descending, "stable": bool(stable)}
-    return _of_scalars(w, x, lambda x, axis: w.b.sort(x, axis=axis, **order), dim)
-
-
-@lowers("aten.argsort", "aten.argsort.stable")
-def argsort(w: Lowering, x: Value, dim: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    return sort(w, x, dim, descending, stable)[1]
-
-
-@lowers("aten.msort")
-def msort(w: Lowering, x: Value) -> Any:
-    return sort(w, x, 0)[0]
-
-
-@lowers("aten.kthvalue")
-def kthvalue(w: Lowering, x: Value, k: Dim, dim: int = -1, keepdim: bool = False) -> Any:
-    values, indices = sort(w, x, dim)
-    if not w.rank(x):
-        return values, indices
-    axis, place = w.axis(x, dim), k - 1
-    found = [w.b.slice(each, axes=[axis], starts=[place], ends=[k], steps=[1]) for each in (values, indices)]
-    return tuple(each if keepdim else w.b.squeeze(each, axes=[axis]) for each in found)
 
 
 # ---- norms

@@ -43,7 +43,9 @@ def _plain(activation: str) -> Step:
     return lambda b, state, x, h: [getattr(b, activation)(b.add(x, h))]
 
 
-def _direction(w: Lowering, x: Value, state: list[Value], weights: Sequence[Value | None], step: Step, back: bool) -> list[Value]:
+def _direction(
+    w: Lowering, x: Value, state: list[Value], weights: Sequence[Value | None], step: Step, back: bool
+) -> list[Value]:
     """One direction of one layer over ``x[T, B, I]``: the outputs ``[T, B, H]``, then the last state."""
     w_ih, w_hh, b_ih, b_hh, projection = weights
     if back:

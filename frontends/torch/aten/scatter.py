@@ -124,6 +124,14 @@ def index_put(w: Lowering, x: Value, indices: Sequence[Value | None], values: Va
     return permute(w, written, inverse(found.axes + kept))
 
 
+@lowers("aten.put")
+def put(w: Lowering, x: Value, index: Value, source: Value, accumulate: bool = False) -> Any:
+    """Places count over the flattened tensor."""
+    rows = w.b.reshape(index, shape=[product(w.dims(index)), 1])
+    flat, updates = (reshape(w, each, [product(w.dims(each))]) for each in (x, source))
+    return reshape(w, w.b.scatter_nd(flat, rows, updates, reduction="add" if accumulate else "none"), w.dims(x))
+
+
 @lowers("aten.masked_scatter")
 def masked_scatter(w: Lowering, x: Value, mask: Value, source: Value) -> Any:
     """The elements of `source`, one after the other, where the mask holds."""
