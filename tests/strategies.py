@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from isthmus.ir import Builder, Dim, Graph, Tensor, Value
 from isthmus.ir.dims import product
-from isthmus.ir.dtypes import bool_, f32, i64
+from isthmus.ir.dtypes import bool_, f32, f64, i64
 
 Draw = Callable[[Any], Any]
 Step = Callable[[Draw, Builder, list[Value]], "Value | None"]
@@ -47,7 +47,8 @@ def graphs(draw: Draw, max_nodes: int = 12) -> Graph:
 
 def _pick(draw: Draw, values: list[Value], dtype: Any = f32, rank: int = 0) -> Value | None:
     fitting = [value for value in values if value.tensor.dtype is dtype and value.tensor.rank >= rank]
-    return draw(st.sampled_from(fitting)) if fitting else None
+    recent = fitting[-2:] if draw(st.booleans()) else fitting  # so that chains come about
+    return draw(st.sampled_from(recent)) if fitting else None
 
 
 def _shape(value: Value) -> tuple[Dim, ...]:
@@ -156,8 +157,9 @@ def _expand(draw: Draw, b: Builder, values: list[Value]) -> Value | None:
     x = _pick(draw, values)
     if x is None:
         return None
-    larger = [_shape(value) for value in values if value.tensor.rank >= x.tensor.rank and _fits(_shape(x), _shape(value))]
-    found: Value = b.expand(x, shape=draw(st.sampled_from(larger)))
+    shapes = [_shape(value) for value in values if value.tensor.rank >= x.tensor.rank and _fits(_shape(x), _shape(value))]
+    larger = [shape for shape in shapes if shape != _shape(x)]
+    found: Value = b.expand(x, shape=draw(st.sampled_from(larger or shapes)))
     return found
 
 
@@ -172,8 +174,9 @@ def _slice(draw: Draw, b: Builder, values: list[Value]) -> Value | None:
     axis = draw(st.integers(0, x.tensor.rank - 1))
     size = _shape(x)[axis]
     start = draw(st.integers(0, 1)) if isinstance(size, int) and size > 1 else 0  # an empty part has no maximum
+    end = size if draw(st.booleans()) or not isinstance(size, int) else draw(st.integers(start + 1, max(start + 1, size)))
     step = draw(st.integers(1, 2))
-    found: Value = b.slice(x, axes=[axis], starts=[start], ends=[size], steps=[step])
+    found: Value = b.slice(x, axes=[axis], starts=[start], ends=[end], steps=[step])
     return found
 
 
@@ -212,8 +215,8 @@ def _normalize(draw: Draw, b: Builder, values: list[Value]) -> Value | None:
 
 
 def _cast(draw: Draw, b: Builder, values: list[Value]) -> Value | None:
-    x = draw(st.sampled_from(values))
-    found: Value = b.cast(x, dtype=draw(st.sampled_from((f32, i64, bool_))))
+    x = draw(st.sampled_from(values[-3:]))
+    found: Value = b.cast(x, dtype=draw(st.sampled_from((f32, f64, i64, bool_))))
     return found
 
 
