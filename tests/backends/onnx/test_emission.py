@@ -1,0 +1,409 @@
+"""What is in an emitted file: names, metadata, sizes, nested graphs, and as few nodes as it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from comparison import agree
+from pydantic import ValidationError
+
+from isthmus.backends.onnx import OnnxBackend, OnnxOptions
+from isthmus.backends.onnx.artefact import OnnxArtefact
+from isthmus.backends.onnx.opsets import NEWEST
+from isthmus.ir import Builder, DType, Graph, Location, Tensor, Value, interpreter
+from isthmus.ir.dims import Dim, ceildiv, floordiv, maximum, minimum, mod
+from isthmus.ir.dtypes import bool_, f16, f32, i64
+from isthmus.ir.errors import UnsupportedError
+from isthmus.passes.legalize import legalize
+
+
+class Model:
+    """A graph in the making, with its symbols."""
+
+    def __init__(self) -> None:
+        self.graph = Graph("net")
+        self.b = Builder(self.graph)
+
+    def dim(self, name: str, lo: int = 1) -> Dim:
+        return self.graph.symbols.declare(name, lo=lo).dim
+
+    def input(self, *shape: Dim, dtype: DType = f32, name: str = "x") -> Value:
+        return self.graph.add_input(Tensor(dtype, shape), name)
+
+    def emit(self, *outputs: Value, opset: int = 18, metadata: bool = True, **names: Any) -> OnnxArtefact:
+        """The artefact, checked."""
+        self.graph.set_outputs(outputs)
+        backend = OnnxBackend(OnnxOptions(opset=opset, metadata=metadata))
+        legalize(self.graph, backend)
+        artefact = backend.emit(self.graph, **names)
+        artefact.validate()
+        return artefact
+
+    def check(self, artefact: OnnxArtefact, *inputs: Any) -> None:
+        """The runtime gives what the reference gives."""
+        assert all(map(agree, artefact.run(inputs), interpreter.run(self.graph, inputs)))
+
+
+@pytest.fixture
+def m() -> Model:
+    return Model()
+
+
+def f(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+# ---- names and metadata
+
+
+def test_names_of_inputs_outputs_weights_and_nodes(m: Model) -> None:
+    x = m.input(2, 3, name="image")
+    m.b.location = Location("model.py", 31, "forward", "features.0")
+    y = m.b.add(x, m.b.constant(f(3), name="features.0.bias"))
+    y = m.b.mul(y, y)
+    y.name = "squared"
+    z = m.b.relu(y)
+    z.name = "logits"
+    artefact = m.emit(z)
+    graph = artefact.model.graph
+    assert [value.name for value in graph.input] == ["image"]
+    assert [value.name for value in graph.output] == ["logits"]
+    assert [value.name for value in graph.initializer] == ["features.0.bias"]
+    assert [(node.name, list(node.output)) for node in graph.node] == [
+        ("features.0/Add", ["features.0/Add"]), ("features.0/Mul", ["squared"]), ("features.0/Relu", ["logits"]),
+    ]  # fmt: skip
+
+
+def test_names_given_for_the_file(m: Model) -> None:
+    artefact = m.emit(m.b.relu(m.input(2)), input_names=["a"], output_names=["b"])
+    graph = artefact.model.graph
+    assert ([value.name for value in graph.input], [value.name for value in graph.output]) == (["a"], ["b"])
+
+
+def test_names_that_clash_are_told_apart(m: Model) -> None:
+    x = m.input(2, name="x")
+    y = m.b.add(x, m.b.constant(f(2), name="x"))
+    z = m.b.add(y, m.b.constant(f(2, seed=1), name="x"))
+    y.name = z.name = "x"
+    artefact = m.emit(z, y)
+    names = [name for node in artefact.model.graph.node for name in (*node.input, *node.output)]
+    made = [name for node in artefact.model.graph.node for name in node.output]
+    assert len(set(made)) == len(made)
+    assert len({"x", *names}) == 5
+    m.check(artefact, f(2))
+
+
+def test_names_are_the_same_each_time(m: Model) -> None:
+    x = m.input(m.dim("N"), 4)
+    m.graph.set_outputs([m.b.relu(m.b.add(m.b.reshape(x, shape=[4, m.dim("N")]), m.b.size(m.dim("N")) and 1.0))])
+    backend = OnnxBackend()
+    assert backend.emit(m.graph).serialize() == backend.emit(m.graph).serialize()
+
+
+def test_outputs_that_are_inputs_constants_or_twice_there(m: Model) -> None:
+    x = m.input(2)
+    y = m.b.relu(x)
+    artefact = m.emit(x, y, y, m.b.constant(f(3)), output_names=["a", "b", "c", "d"])
+    assert [value.name for value in artefact.model.graph.output] == ["a", "b", "c", "d"]
+    assert artefact.op_counts == {"Relu": 1, "Identity": 3}
+    m.check(artefact, f(2))
+
+
+@pytest.mark.parametrize(("opset", "place"), [(17, "doc_string"), (21, "metadata_props")])
+def test_source_lines(m: Model, opset: int, place: str) -> None:
+    m.b.location = Location("model.py", 31, "forward", "layer1.0").by("fuse.relu")
+    m.graph.metadata["framework"] = "torch 9"
+    model = m.emit(m.b.relu(m.input(2)), opset=opset).model
+    (node,) = model.graph.node
+    assert {entry.key: entry.value for entry in model.metadata_props} == {"framework": "torch 9"}
+    if place == "doc_string":
+        assert node.doc_string == "model.py:31 in forward (layer1.0)"
+    else:
+        found = {entry.key: entry.value for entry in node.metadata_props}
+        assert found == {"source": "model.py:31", "module": "layer1.0", "made_by": "fuse.relu"}
+
+
+def test_metadata_can_be_left_out(m: Model) -> None:
+    m.b.location = Location("model.py", 31)
+    m.graph.metadata["framework"] = "torch 9"
+    model = m.emit(m.b.relu(m.input(2)), opset=21, metadata=False).model
+    assert (len(model.metadata_props), len(model.graph.node[0].metadata_props)) == (0, 0)
+
+
+def test_sizes_have_names_in_the_file(m: Model) -> None:
+    n = m.dim("N")
+    x = m.input(n, 2)
+    model = m.emit(m.b.concat([x, x], axis=0)).model
+    assert [dim.dim_param or dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim] == ["N", 2]
+    assert model.graph.output[0].type.tensor_type.shape.dim[0].dim_param == "2*N"
+
+
+# ---- constants
+
+
+def test_tied_weights_are_stored_once(m: Model) -> None:
+    matrix = f(40, 40)
+    x = m.input(2, 40)
+    y = m.b.matmul(m.b.matmul(x, m.b.constant(matrix, name="a")), m.b.constant(matrix, name="b"))
+    artefact = m.emit(y)
+    assert list(artefact.weights) == ["a"]
+    m.check(artefact, f(2, 40))
+
+
+def test_small_constants_of_one_content_are_shared(m: Model) -> None:
+    y = m.b.mul(m.b.add(m.input(2), m.b.constant(np.float32(2))), m.b.constant(np.float32(2)))
+    assert len(m.emit(y).weights) == 1
+
+
+def test_unused_constants_are_left_out(m: Model) -> None:
+    m.b.constant(f(30), name="unused")
+    assert m.emit(m.b.relu(m.input(2))).weights == {}
+
+
+def test_linear_over_more_axes_turns_its_weight(m: Model) -> None:
+    artefact = m.emit(m.b.linear(m.input(2, 3, 4), m.b.constant(f(5, 4), name="w"), m.b.constant(f(5), name="b")))
+    assert artefact.op_counts == {"MatMul": 1, "Add": 1}
+    assert list(artefact.weights) == ["w.T", "b"]
+    m.check(artefact, f(2, 3, 4))
+
+
+def test_linear_does_not_copy_a_weight_that_is_used_otherwise(m: Model) -> None:
+    w = m.b.constant(f(50, 40), name="w")
+    x = m.b.gather(w, m.input(2, 3, dtype=i64), axis=0)
+    artefact = m.emit(m.b.linear(x, w, None))
+    assert artefact.op_counts == {"Gather": 1, "Transpose": 1, "MatMul": 1}
+    assert list(artefact.weights) == ["w"]
+    m.check(artefact, np.arange(6).reshape(2, 3))
+
+
+def test_linear_over_two_axes_is_gemm(m: Model) -> None:
+    artefact = m.emit(m.b.linear(m.input(m.dim("N"), 4), m.b.constant(f(5, 4)), m.b.constant(f(5))))
+    assert artefact.op_counts == {"Gemm": 1}
+    m.check(artefact, f(3, 4))
+
+
+# ---- sizes
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+def test_heads_are_split_without_reckoning(m: Model, opset: int) -> None:
+    n, s = m.dim("N"), m.dim("S")
+    x = m.input(n, s, 12)
+    heads = m.b.permute(m.b.reshape(x, shape=[n, s, 3, 4]), perm=[0, 2, 1, 3])
+    back = m.b.reshape(m.b.permute(heads, perm=[0, 2, 1, 3]), shape=[n, s, 12])
+    artefact = m.emit(back, opset=opset)
+    assert artefact.op_counts == {"Reshape": 2, "Transpose": 2}
+    m.check(artefact, f(2, 5, 12))
+
+
+def test_flatten_takes_one_node(m: Model) -> None:
+    n, h = m.dim("N"), m.dim("H")
+    artefact = m.emit(m.b.reshape(m.input(n, 3, h, h), shape=[n, 3 * h * h]))
+    assert artefact.op_counts == {"Reshape": 1}
+    m.check(artefact, f(2, 3, 4, 4))
+
+
+@pytest.mark.parametrize("opset", [14, 18])
+def test_reshape_of_sizes_that_may_be_zero(m: Model, opset: int) -> None:
+    n, k = m.dim("N", lo=0), m.dim("K", lo=0)
+    artefact = m.emit(m.b.reshape(m.input(n, k, 2), shape=[n * 2, k]), opset=opset)
+    for sizes in ((3, 2), (0, 2), (3, 0), (0, 0)):
+        m.check(artefact, f(*sizes, 2))
+
+
+def test_reshape_at_opset_13_refuses_what_may_be_empty(m: Model) -> None:
+    n, k = m.dim("N", lo=0), m.dim("K", lo=0)
+    with pytest.raises(UnsupportedError, match="a size that may be 0 needs opset 14"):
+        m.emit(m.b.reshape(m.input(n, k, 2), shape=[n * 2, k]), opset=13)
+
+
+Sizes = Callable[[Dim, Dim], Sequence[Dim]]
+
+
+@pytest.mark.parametrize("opset", [13, 15, NEWEST])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        lambda n, k: [n, k],
+        lambda n, k: [k, n],
+        lambda n, k: [n + k, 3],
+        lambda n, k: [n * k - n + 2],
+        lambda n, k: [2 * n * k],
+        lambda n, k: [floordiv(n, 2), ceildiv(k, 3)],
+        lambda n, k: [mod(n, 3) + 1, minimum(n, k), maximum(n, k, 3)],
+        lambda n, k: [floordiv(n - 10, 3) + 9],
+        lambda n, k: [ceildiv(n - 9, 2) + 7],
+        lambda n, k: [mod(n - 7, 5)],
+        lambda n, k: [20 - n - k],
+    ],
+)
+def test_every_kind_of_size(m: Model, opset: int, sizes: Sizes) -> None:
+    n, k = m.dim("N"), m.dim("K")
+    x = m.input(n, k)
+    shape = sizes(n, k)
+    scalars = [m.b.size(dim) for dim in shape]
+    m.graph.set_outputs([m.b.expand(m.b.constant(np.float32(1)), shape=shape), *scalars, x])
+    artefact = OnnxBackend(OnnxOptions(opset=opset)).emit(m.graph)
+    artefact.validate()
+    for each in ((2, 3), (7, 5), (1, 1)):
+        m.check(artefact, f(*each))
+
+
+def test_a_size_is_reckoned_once(m: Model) -> None:
+    n = m.dim("N")
+    x = m.input(n, 3)
+    one = m.b.constant(np.float32(1))
+    made = [m.b.expand(one, shape=[n + 1, 2]), m.b.expand(one, shape=[n + 1, 4]), m.b.expand(one, shape=[n + 1, 2])]
+    artefact = m.emit(*made, x)
+    assert {name: artefact.op_counts[name] for name in ("Shape", "Add", "Concat")} == {"Shape": 1, "Add": 1, "Concat": 2}
+
+
+def test_neighbouring_sizes_take_one_node(m: Model) -> None:
+    n, s = m.dim("N"), m.dim("S")
+    x = m.input(3, n, s)
+    artefact = m.emit(m.b.expand(m.b.constant(np.float32(1)), shape=[n, s]), x)
+    assert artefact.op_counts == {"Shape": 1, "Expand": 1, "Identity": 1}
+    m.check(artefact, f(3, 4, 5))
+
+
+def test_a_number_of_the_model_is_a_size(m: Model) -> None:
+    count = m.input(dtype=i64, name="count")
+    symbol = m.graph.symbols.declare("u", lo=0)
+    m.b.bind(count, symbol=symbol)
+    artefact = m.emit(m.b.expand(m.b.constant(np.float32(1)), shape=[symbol.dim, 2]))
+    m.check(artefact, np.int64(4))
+
+
+def test_a_size_found_in_a_branch_is_reckoned_outside(m: Model) -> None:
+    n = m.dim("N")
+    x = m.input(n, 2)
+    cond = m.input(dtype=bool_, name="cond")
+    one = m.b.constant(np.float32(1))
+    wide = m.b.subgraph([], lambda b: b.expand(one, shape=[n, 2]))
+    twice = m.b.subgraph([], lambda b: b.mul(x, b.expand(one, shape=[n, 2])))
+    y = m.b.if_(cond, regions=[wide, twice])
+    artefact = m.emit(m.b.add(y, m.b.expand(one, shape=[n, 2])))
+    assert artefact.op_counts["Shape"] == 1
+    for value in (True, False):
+        m.check(artefact, f(3, 2), np.bool_(value))
+
+
+# ---- nested graphs and effects
+
+
+def test_branches_that_hand_on_outer_values(m: Model) -> None:
+    x, cond = m.input(2), m.input(dtype=bool_, name="cond")
+    constant = m.b.constant(f(2, seed=1))
+    y = m.b.if_(cond, regions=[m.b.subgraph([], lambda b: x), m.b.subgraph([], lambda b: constant)])
+    artefact = m.emit(y)
+    assert artefact.node_count == 3
+    for value in (True, False):
+        m.check(artefact, f(2), np.bool_(value))
+
+
+def test_checks_and_prints_are_left_out_with_a_note(m: Model) -> None:
+    x = m.input(2)
+    m.b.location = Location("model.py", 7)
+    m.b.check(m.b.gt(x, 0.0), message="must be positive")
+    m.b.print(x, message="here")
+    artefact = m.emit(m.b.relu(x))
+    assert artefact.notes == [
+        "a check was left out, since ONNX has none: must be positive (model.py:7)",
+        "a print was left out, since ONNX has none: here (model.py:7)",
+    ]
+
+
+def test_ops_of_other_domains(m: Model) -> None:
+    x = m.input(2)
+    attributes = {"alpha": 0.5, "axes": (1, 2), "mode": "fast"}
+    y = m.b.custom([x], domain="acme", name="Frobnicate", attributes=attributes, types=[Tensor(f32, (2,))])
+    m.graph.set_outputs([y])
+    model = OnnxBackend().emit(m.graph).model
+    (node,) = model.graph.node
+    assert (node.op_type, node.domain) == ("Frobnicate", "acme")
+    found = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
+    assert found == {"alpha": 0.5, "axes": [1, 2], "mode": b"fast"}
+    assert {entry.domain: entry.version for entry in model.opset_import} == {"": 18, "acme": 1}
+
+
+# ---- what is legal
+
+
+def test_refusals_come_together_and_say_why(m: Model) -> None:
+    x = m.input(2, dtype=i64)
+    m.b.location = Location("model.py", 7)
+    y = m.b.bit_and(x, x)
+    m.b.location = Location("model.py", 8)
+    z = m.b.bit_or(x, x)
+    with pytest.raises(UnsupportedError) as caught:
+        m.emit(y, z, opset=17)
+    text = str(caught.value)
+    assert "2 operations cannot be carried over to onnx" in text
+    assert "bit_and: it needs opset 18" in text
+    assert "model.py:7" in text
+    assert "model.py:8" in text
+
+
+@pytest.mark.parametrize("opset", [12, NEWEST + 1])
+def test_opset_out_of_range(opset: int) -> None:
+    with pytest.raises(ValidationError, match=f"opset {opset} is not supported: from 13 to {NEWEST}"):
+        OnnxOptions(opset=opset)
+
+
+def test_unknown_option() -> None:
+    with pytest.raises(ValidationError, match="opsett"):
+        OnnxOptions(opsett=18)
+
+
+def test_wider_types_are_used_where_the_runtime_has_no_kernel(m: Model) -> None:
+    x = m.input(2, 3, dtype=bool_)
+    artefact = m.emit(m.b.maximum(x, x))
+    assert artefact.op_counts == {"Cast": 3, "Max": 1}
+    m.check(artefact, np.array([[True, False, True], [False, False, True]]))
+
+
+def test_division_by_what_may_be_zero_is_guarded(m: Model) -> None:
+    x, y = m.input(4, dtype=i64), m.input(4, dtype=i64, name="y")
+    artefact = m.emit(m.b.div(x, y), m.b.mod(x, y), m.b.floor_div(x, y), m.b.div(x, 2))
+    m.check(artefact, np.array([7, -7, 5, 0]), np.array([2, 2, 0, 0]))
+
+
+@pytest.mark.parametrize(("opset", "ops"), [(17, {"Erf": 1, "Add": 1, "Mul": 3}), (20, {"Gelu": 1})])
+def test_coarse_ops_are_kept_where_they_can_be(m: Model, opset: int, ops: dict[str, int]) -> None:
+    assert m.emit(m.b.gelu(m.input(2)), opset=opset).op_counts == ops
+
+
+@pytest.mark.parametrize("opset", [17, NEWEST])
+@pytest.mark.parametrize("kind", ["bool", "float", "none"])
+def test_attention_with_the_mask_of_an_encoder(m: Model, opset: int, kind: str) -> None:
+    n, s = m.dim("N"), m.dim("S")
+    q, k, v = (m.input(n, 2, s, 4, name=name) for name in "qkv")
+    keep = m.input(n, 1, 1, s, dtype=bool_, name="mask")
+    mask = {"bool": keep, "float": m.b.where(keep, m.b.constant(np.float32(0)), np.float32(-1e9)), "none": None}[kind]
+    artefact = m.emit(m.b.attention(q, k, v, mask), keep, opset=opset)
+    assert ("Attention" in artefact.op_counts) == (opset >= 23)
+    allowed = np.array([[True, True, True], [True, False, False]]).reshape(2, 1, 1, 3)
+    m.check(artefact, *(f(2, 2, 3, 4, seed=seed) for seed in range(3)), allowed)
+
+
+def test_half_floats_run(m: Model) -> None:
+    artefact = m.emit(m.b.softmax(m.b.matmul(m.input(2, 3, dtype=f16), m.b.constant(f(3, 4).astype(np.float16))), axis=1))
+    assert artefact.op_counts == {"MatMul": 1, "Softmax": 1}
+    m.check(artefact, f(2, 3).astype(np.float16))
+
+
+# ---- size
+
+
+def test_a_long_chain_is_emitted_quickly_and_whole(m: Model) -> None:
+    value = m.input(4)
+    for _ in range(20_000):
+        value = m.b.neg(value)
+    m.graph.set_outputs([value])
+    artefact = OnnxBackend().emit(m.graph)
+    assert artefact.node_count == 20_000
+    assert len(artefact.model.graph.node) == 20_000
