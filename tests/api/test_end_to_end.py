@@ -42,20 +42,20 @@ def test_image_models_at_other_batches(name: str, opset: int) -> None:
 @pytest.mark.parametrize("opset", OPSETS)
 def test_bert_at_other_batches_and_lengths(opset: int) -> None:
     calls: list[Any] = []
-    for batch, length in zip(BATCHES, (1, 33, 5), strict=True):
+    for batch, length in zip(BATCHES, (9, 33, 5), strict=True):
         ids = torch.randint(0, 30522, (batch, length))
         mask = torch.ones_like(ids)
         mask[-1, length // 2 + 1 :] = 0
         calls.append(((), {"input_ids": ids, "attention_mask": mask}))
     report = compiled("BERT-base", opset).verify(calls)
-    assert [turn.outputs[0].type for turn in report.rounds] == ["f32[1, 1, 768]", "f32[3, 33, 768]", "f32[7, 5, 768]"]
+    assert [turn.outputs[0].type for turn in report.rounds] == ["f32[1, 9, 768]", "f32[3, 33, 768]", "f32[7, 5, 768]"]
     assert len(report.rounds[0].outputs) == 2
 
 
 @pytest.mark.parametrize("name", zoo.ALL)
 def test_fresh_inputs_at_other_sizes(name: str) -> None:
     report = compiled(name, 17).verify(seeds=2)
-    assert set(report.rounds[0].sizes.values()) == {1}
+    assert report.rounds[0].sizes["N"] == 1
     assert not report.skipped
 
 
@@ -85,9 +85,8 @@ def test_calls_return_the_model_s_own_structure() -> None:
     torch.testing.assert_close(found["pooler_output"], wanted["pooler_output"], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["AlexNet"])
-def test_the_reference_target_agrees(name: str) -> None:
-    case = example(name)
+def test_the_reference_target_agrees() -> None:
+    case = example("AlexNet")
     isthmus.compile(case.model, case.args, dynamic_shapes=case.dynamic_shapes, target="reference").verify(seeds=1)
 
 
