@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from isthmus.frontends.torch.inputs import flatten
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim
-from isthmus.ir.dtypes import bool_
+from isthmus.ir.dtypes import bool_, i64
 from isthmus.ir.errors import CaptureError
 from isthmus.ir.graph import Graph, Value
 from isthmus.ir.types import Tensor
@@ -40,15 +39,15 @@ def higher_order(watcher: Watcher, func: Any, args: Any, kwargs: Any) -> Any:
     """A control-flow operator.
 
     Raises:
-        CaptureError: it is another one than cond and while_loop.
+        CaptureError: it is an unknown one.
     """
     name = func.__name__ if hasattr(func, "__name__") else str(func)
-    build = {"cond": _cond, "while_loop": _while_loop}.get(name)
+    build = _OPERATORS.get(name)
     if build is None:
         raise CaptureError(
-            f"the control-flow operator {name} is not carried over",
+            f"the operator {name}, which takes functions or other operators, is not carried over",
             location=watcher.provenance.here(),
-            remedy="torch.cond and torch.while_loop are",
+            remedy="torch.cond, while_loop, scan and map are",
         )
     return build(watcher, *args, **kwargs)
 
@@ -86,41 +85,51 @@ def _cond(watcher: Watcher, predicate: Any, true: Any, false: Any, operands: Seq
     return pytree.tree_unflatten([watcher.tensor(result) for result in node.results], spec)
 
 
-def _while_loop(watcher: Watcher, test: Any, body: Any, carried: Sequence[Any], extra: Sequence[Any] = ()) -> Any:
+def _loop(
+    watcher: Watcher, first: Value | None, carried: Sequence[Any], scanned: Sequence[Any], turn: Callable[..., Any],
+) -> list[Any]:  # fmt: skip
+    """A loop: ``turn(*carried, *slices)`` gives whether to go on (None for always), the carried results and the others."""
     w, b = watcher.w, watcher.w.b
-    start = [watcher.output(item) for item in carried]
-    with region(watcher, "test") as graph:
-        _run(watcher, test, (*carried, *extra), graph)
-    # The loop asks before its first turn; the body asks for the next one.
-    mapping: dict[Value, Value] = {}
-    for node in graph.nodes:
-        from isthmus.ir.graph import clone_node
-
-        b.graph.insert(clone_node(node, mapping), b.before)
-    first = mapping.get(graph.outputs[0], graph.outputs[0])
-    graph.set_outputs([])
+    start, whole = [watcher.output(item) for item in carried], [watcher.output(item) for item in scanned]
     with region(watcher, "body") as graph:
-        graph.add_input(Tensor(w.result_type(0), ()), "iteration")
-        fresh = [
-            tuple(watcher.graph.symbols.fresh("u", 0, hint=watcher.sizes.hint(dim)) if not isinstance(dim, int) else dim for dim in w.dims(v))
-            for v in start
-        ]
-        inner = [
-            watcher.tensor(graph.add_input(Tensor(value.tensor.dtype, shape if _varies(w.dims(value), shape) else w.dims(value))))
-            for value, shape in zip(start, [w.dims(v) for v in start], strict=True)
-        ]
-        del fresh
+        graph.add_input(Tensor(i64, ()), "turn")
+        slices = [Tensor(value.tensor.dtype, w.dims(value)[1:]) for value in whole]
+        arguments = [graph.add_input(type) for type in (*(value.type for value in start), *slices)]
         with watcher:
-            results = body(*inner, *extra)
-            again = test(*(results if isinstance(results, (tuple, list)) else (results,)), *extra)
-        leaves, spec = flatten(results)
-        graph.set_outputs([_condition(watcher, again), *(watcher.output(leaf) for leaf in leaves)])
-    node = b.emit("loop", [None, first, *start], {"carried": len(start)}, [graph])
-    return pytree.tree_unflatten([watcher.tensor(result) for result in node.results], spec)
+            again, results = turn(*map(watcher.tensor, arguments))
+        going = w.tensor(True, bool_) if again is None else _condition(watcher, again)
+        graph.set_outputs([going, *(watcher.output(leaf) for leaf in results)])
+    node = b.emit("loop", [None, first, *start, *whole], {"carried": len(start)}, [graph])
+    return [watcher.tensor(result) for result in node.results]
 
 
-def _varies(before: tuple[Dim, ...], after: tuple[Dim, ...]) -> bool:
-    return before != after
+def _while_loop(watcher: Watcher, test: Any, body: Any, carried: Sequence[Any], extra: Sequence[Any] = ()) -> Any:
+    with watcher:
+        first = test(*carried, *extra)
+
+    def turn(*values: Any) -> tuple[Any, list[Any]]:
+        results = flatten(body(*values, *extra))[0]
+        return test(*results, *extra), results
+
+    return tuple(_loop(watcher, _condition(watcher, first), carried, (), turn))
+
+
+def _scan(watcher: Watcher, body: Any, init: Sequence[Any], xs: Sequence[Any], extra: Sequence[Any] = ()) -> Any:
+    return _loop(watcher, None, init, xs, lambda *values: (None, flatten(body(*values, *extra))[0]))
+
+
+def _map(watcher: Watcher, body: Any, xs: Sequence[Any], extra: Sequence[Any] = (), mutated_arg_indices: Any = ()) -> Any:
+    structure: list[pytree.TreeSpec] = []
+    if mutated_arg_indices:
+        raise CaptureError("the body of torch's map writes to its arguments", location=watcher.provenance.here())
+
+    def turn(*values: Any) -> tuple[Any, list[Any]]:
+        leaves, spec = flatten(body(*values, *extra))
+        structure.append(spec)
+        return None, leaves
+
+    results = _loop(watcher, None, (), xs, turn)
+    return pytree.tree_unflatten(results, structure[0])
 
 
 def composite(watcher: Watcher, name: str, call: Callable[[], Any]) -> Any:
@@ -136,3 +145,8 @@ def composite(watcher: Watcher, name: str, call: Callable[[], Any]) -> Any:
             value.replace_by(argument, lambda user, _, inside=inside: (user if isinstance(user, Graph) else user.graph) in inside)  # type: ignore[misc]
     node = watcher.w.b.emit("composite", outer, {"name": name}, [graph])
     return pytree.tree_unflatten([watcher.tensor(result) for result in node.results], spec)
+
+
+_OPERATORS: Final[dict[str, Callable[..., Any]]] = {
+    "cond": _cond, "while_loop": _while_loop, "scan": _scan, "map_impl": _map, "map": _map,
+}  # fmt: skip

@@ -73,6 +73,8 @@ def _method(watcher: Watcher, name: str, what: str, original: Callable[..., Any]
         if self.__class__ is not Watched and not watcher.changed(self):
             with torch._C._DisableTorchDispatch():  # torch's own implementation goes through ops that are watched
                 return original(self, *args, **kwargs)
+        if name == "__bool__":
+            return watcher.truth(self)
         value = watcher.value(self)
         address = name in ("data_ptr", "untyped_storage", "storage")
         content = None if address else watcher.w.knowledge.content(value)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
-from isthmus.ir import interpreter
-from isthmus.ir.dims import resolve, symbols
+from isthmus.ir import attributes, interpreter
+from isthmus.ir.dims import Dim, Symbol, resolve, symbols
 from isthmus.ir.graph import Graph, Node, Value, clone_node
 from isthmus.ir.op import Trait
 from isthmus.ir.types import Tensor
@@ -15,15 +17,23 @@ from isthmus.ir.types import Tensor
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+class Dependence(IntEnum):
+    """What a value depends on, at most."""
+
+    NOTHING = 0
+    SIZES = 1
+    DATA = 2
+
+
 class Known:
     """Dependence and content of the values of one capture, each computed once and only when asked for."""
 
     def __init__(self) -> None:
-        self._depends: dict[Value, bool] = {}
+        self._depends: dict[Value, Dependence] = {}
         self._content: dict[Value, Any] = {}
 
-    def depends(self, value: Value) -> bool:
-        """Whether a value depends on an input, a size or a random number."""
+    def dependence(self, value: Value) -> Dependence:
+        """What a value depends on: an input's content or a random number, sizes of inputs, or nothing."""
         stack = [value]
         found = self._depends
         while stack:
@@ -33,13 +43,13 @@ class Known:
                 continue
             node = top.producer
             if node is None:
-                found[top] = True
+                found[top] = Dependence.DATA
                 continue
             missing = [used for used in node.walk_values() if used not in found]
             if missing:
                 stack += missing
             else:
-                found[top] = _varies(node) or any(found[used] for used in node.walk_values())
+                found[top] = max(_own(node), *(found[used] for used in node.walk_values()), Dependence.NOTHING)
         return found[value]
 
     def content(self, value: Value, limit: int | None = None) -> Array | None:
@@ -53,15 +63,24 @@ class Known:
             An array not to be written to; None when the value depends on something, or for want of the limit.
         """
         if value not in self._content:
-            if self.depends(value):
+            if self.dependence(value):
                 return None
-            graph, arguments, size = self._slice(value)
+            graph, arguments, size = self._slice(value, {})
             if limit is not None and size > limit:
                 return None
             (self._content[value],) = interpreter.run(graph, arguments)
         return np.asarray(self._content[value])
 
-    def _slice(self, value: Value) -> tuple[Graph, list[Any], int]:
+    def at(self, value: Value, sizes: Callable[[Symbol], int]) -> Array | None:
+        """The content that a value has when symbols have these sizes; None when it depends on data."""
+        if self.dependence(value) is Dependence.DATA:
+            return None
+        nodes = self._slice(value, {})[0].nodes
+        used = {symbol for node in nodes for symbol in node.symbols()}
+        graph, arguments, _ = self._slice(value, {symbol: sizes(symbol) for symbol in used})
+        return np.asarray(interpreter.run(graph, arguments)[0])
+
+    def _slice(self, value: Value, sizes: Mapping[Symbol, Dim]) -> tuple[Graph, list[Any], int]:
         """The computation of a value as a graph of its own, with what is computed already as inputs."""
         nodes: dict[Node, None] = {}
         stack: list[tuple[Value, bool]] = [(value, False)]
@@ -88,16 +107,19 @@ class Known:
                 stack.append((top, True))
                 stack += [(used, False) for used in node.walk_values()]
         for node in nodes:
-            graph.append(clone_node(node, mapping))
+            copy = graph.append(clone_node(node, mapping))
+            if sizes:
+                copy.attrs = {name: attributes.substituted(attr, sizes) for name, attr in copy.attrs.items()}
         graph.set_outputs([mapping[value]])
         return graph, arguments, size
 
 
-def _varies(node: Node) -> bool:
-    """Whether a node's results vary though its operands do not."""
-    if Trait.RANDOM in node.op.traits or any(_open(symbol.dim) for symbol in node.symbols()):
-        return True
-    return any(_varies(inner) for region in node.regions for inner in region.walk())
+def _own(node: Node) -> Dependence:
+    """What a node's results depend on besides its operands."""
+    inner = [Dependence.NOTHING, *(_own(one) for region in node.regions for one in region.walk())]
+    if Trait.RANDOM in node.op.traits or Dependence.DATA in inner:
+        return Dependence.DATA
+    return Dependence.SIZES if any(_open(symbol.dim) for symbol in node.symbols()) else max(inner)
 
 
 def _open(dim: Any) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import torch
@@ -260,10 +261,6 @@ class Watcher(TorchDispatchMode):
                 found = self._decomposed(func, args, kwargs)
                 if found is not NotImplemented:
                     return found
-            if plan.function is None and (plan.functional is None or plan_of(plan.functional).function is None):
-                found = self._decomposed(func, args, kwargs)
-                if found is not NotImplemented:
-                    return found
             if plan.writes:
                 return self._write(plan, args, kwargs)
             bound = self._bind(plan, args, kwargs)
@@ -275,21 +272,6 @@ class Watcher(TorchDispatchMode):
             if error.op is not None and "assum" in error.message:
                 raise
             return self._refuse(Refusal(str(error).replace("\n  ", "; ")), plan, args, kwargs, check=True)
-
-    def _decomposed(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """An op that has no lowering, watched in the finer ops that torch itself makes it of; NotImplemented for a basic one.
-
-        Torch's references (`torch._refs`) are left out: they end in ops of another namespace, which nobody asked for.
-        """
-        from torch._decomp import decomposition_table
-
-        made_of = func.decompose
-        if not torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
-            made_of = decomposition_table.get(func)
-            if made_of is None or made_of.__module__.startswith("torch._refs"):
-                return NotImplemented
-        with self:
-            return made_of(*args, **kwargs)
 
     def _decomposed(self, func: Any, args: Any, kwargs: Any) -> Any:
         """An op that has no lowering, watched in the finer ops that torch itself makes it of; NotImplemented for a basic one.
@@ -488,16 +470,35 @@ class Watcher(TorchDispatchMode):
             known = self._items[value] = symbol.dim
         return self.sizes.give(known)
 
-    def escapes(self, what: str, tensor: torch.Tensor) -> Any:
+    def truth(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is true, for a branch of the program.
+
+        Where that depends on sizes alone it is decided at the sizes of this run, and said; the second watch checks it.
+
+        Raises:
+            CaptureError: it depends on data.
+        """
+        value = self.value(tensor)
+        content = self.w.knowledge.content(value)
+        if content is None:
+            content = self.w.knowledge.at(value, self.sizes.hint_of)
+            if content is None:
+                self.escapes("the truth", tensor)
+            self.notes.append(f"a branch on sizes was decided to be {bool(content)}: `{self.line()}` ({self.provenance.here()})")
+        return bool(content)
+
+    def line(self) -> str:
+        """The text of the user's line."""
+        location = self.provenance.here()
+        return linecache.getline(location.file, location.line).strip()
+
+    def escapes(self, what: str, tensor: torch.Tensor) -> NoReturn:
         """The error for a program that takes input-dependent data out of the watched world.
 
         Raises:
             CaptureError: always.
         """
-        import linecache
-
-        location = self.provenance.here()
-        line = linecache.getline(location.file, location.line).strip()
+        location, line = self.provenance.here(), self.line()
         branch = what == "the truth"
         remedy = (
             "use torch.where or torch.cond, so that both outcomes are in the model"
@@ -525,15 +526,13 @@ def _item(watcher: Watcher, tensor: torch.Tensor) -> Any:
 
 
 def _is_nonzero(watcher: Watcher, tensor: torch.Tensor) -> bool:
-    content = watcher.w.knowledge.content(watcher.value(tensor))
-    return bool(content) if content is not None else watcher.escapes("the truth", tensor)
+    return watcher.truth(tensor)
 
 
 def _equal(watcher: Watcher, tensor: torch.Tensor, other: torch.Tensor, **options: Any) -> bool:
     left, right = (watcher.w.knowledge.content(watcher.value(x)) for x in (tensor, other))
     if left is None or right is None:
         watcher.escapes("the truth", tensor if left is None else other)
-        return False
     if options:
         return bool(np.allclose(left, right, options.get("rtol", 1e-5), options.get("atol", 1e-8), options.get("equal_nan", False)))
     return bool(left.shape == right.shape and (left == right).all())

@@ -164,7 +164,8 @@ def test_a_tensor_on_the_meta_device() -> None:
 
 def test_unknown_control_flow() -> None:
     def model(x: torch.Tensor) -> Any:
-        return torch.ops.higher_order.map_impl(lambda y: (y + 1,), [x], [])
+        return torch.ops.higher_order.out_dtype(torch.ops.aten.mm.default, torch.int32, x, x)
 
-    with pytest.raises(CaptureError, match=r"the control-flow operator \w+ is not carried over"):
-        capture(model, (torch.randn(3, 2),))
+    with pytest.raises(CaptureError, match="the operator out_dtype, which takes functions or other operators, is not carried over") as caught:
+        capture(model, (torch.ones(2, 2, dtype=torch.int8),))
+    assert __file__ in str(caught.value)
