@@ -14,6 +14,7 @@ import onnx
 from isthmus.backends.base import Artefact
 from isthmus.backends.onnx import wire
 from isthmus.backends.onnx.runtime import Session
+from isthmus.backends.protobuf_wire import LIMIT, Writer, collect, together
 from isthmus.ir.errors import VerifyError
 from isthmus.ir.weights import Weight
 
@@ -57,7 +58,7 @@ class OnnxArtefact(Artefact):
         Raises:
             FileError: it would be larger than 2 GB.
         """
-        return wire.collect(lambda out: wire.write_model(out, self._model, self.graph, self.weights))
+        return collect(lambda out: wire.write_model(out, self._model, self.graph, self.weights))
 
     @property
     def model(self) -> Any:
@@ -68,12 +69,12 @@ class OnnxArtefact(Artefact):
         path = Path(path)
         outside = self._outside()
         if not outside:
-            with wire.together([path]) as (file,):
+            with together([path]) as (file,):
                 wire.write_model(file, self._model, self.graph, self.weights)
             return [path]
         data = path.with_name(path.name + ".data")
         # The model comes into place last: whoever sees it finds its weights.
-        with wire.together([data, path]) as (weights_file, file):
+        with together([data, path]) as (weights_file, file):
             protos = wire.write_external(weights_file, outside, data.name)
             self._write_around(file, outside, protos)
         return [path, data]
@@ -81,10 +82,10 @@ class OnnxArtefact(Artefact):
     def _outside(self) -> dict[str, Weight]:
         large = {name: weight for name, weight in self.weights.items() if wire.is_large(weight)}
         # Names, shapes and the graph take some room as well.
-        beyond = wire.total_bytes(self.weights.values()) + self.graph.ByteSize() > wire.LIMIT - (1 << 24)
+        beyond = wire.total_bytes(self.weights.values()) + self.graph.ByteSize() > LIMIT - (1 << 24)
         return large if self.external_data == "always" or (self.external_data == "auto" and beyond) else {}
 
-    def _write_around(self, out: wire.Writer, outside: Mapping[str, Weight], protos: Sequence[Any]) -> None:
+    def _write_around(self, out: Writer, outside: Mapping[str, Weight], protos: Sequence[Any]) -> None:
         graph = onnx.GraphProto()
         graph.CopyFrom(self.graph)
         graph.initializer.extend(protos)
@@ -104,7 +105,7 @@ class OnnxArtefact(Artefact):
     def _session(self) -> Session:
         large = {name: w for name, w in self.weights.items() if wire.is_large(w) and w.dtype.bits % 8 == 0}
         protos = [wire.external(name, weight, "memory", 0) for name, weight in large.items()]
-        content = wire.collect(lambda out: self._write_around(out, large, protos))
+        content = collect(lambda out: self._write_around(out, large, protos))
         # The session reads these from the arrays themselves; nothing is copied.
         return Session(content, {name: weight.array() for name, weight in large.items()})
 

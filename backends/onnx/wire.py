@@ -7,15 +7,13 @@ graph without weights is written by protobuf, and behind it each weight as a fur
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any, BinaryIO, Final
 
 import onnx
 
 from isthmus.backends.onnx.opsets import enum
+from isthmus.backends.protobuf_wire import LIMIT, Writer, copy, header
 from isthmus.ir.errors import FileError
 from isthmus.ir.weights import Weight
 
@@ -23,38 +21,12 @@ from isthmus.ir.weights import Weight
 MODEL_GRAPH: Final = 7
 GRAPH_INITIALIZER: Final = 5
 TENSOR_RAW_DATA: Final = 9
-_LENGTH_DELIMITED: Final = 2
 
 ALIGNMENT: Final = 4096
 """External weights start at multiples of this, so that they can be mapped into memory."""
 
 EXTERNAL_FROM: Final = 1024
 """Weights of fewer bytes stay in the model file even where the others are outside."""
-
-LIMIT: Final = 2**31 - 1
-"""The greatest size of a protobuf message."""
-
-
-class Writer(Protocol):
-    """What bytes are written to."""
-
-    def write(self, data: Any, /) -> Any:
-        """Takes all the bytes."""
-
-
-def varint(number: int) -> bytes:
-    """A number as protobuf writes it: seven bits a byte, the lowest first."""
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def header(field: int, length: int) -> bytes:
-    """What stands in front of a field of so many bytes."""
-    return varint(field << 3 | _LENGTH_DELIMITED) + varint(length)
 
 
 def tensor_start(name: str, weight: Weight) -> bytes:
@@ -90,22 +62,6 @@ def write_model(out: Writer, model: Any, graph: Any, weights: Mapping[str, Weigh
         copy(weight, out)
 
 
-def copy(weight: Weight, out: Writer) -> None:
-    """Writes a weight's bytes.
-
-    Raises:
-        FileError: the handle gives another number of bytes than its type says.
-    """
-    if weight.dtype.kind == "string":
-        return
-    count = 0
-    for chunk in weight.chunks():
-        count += chunk.nbytes
-        out.write(chunk)
-    if count != weight.nbytes:
-        raise FileError(f"the weight {weight.name!r} gave {count} bytes", expected=f"{weight.nbytes} bytes for {weight!r}")
-
-
 def external(name: str, weight: Weight, location: str, offset: int) -> Any:
     """The TensorProto of a weight that is in another file."""
     proto = onnx.TensorProto(name=name, data_type=enum(weight.dtype), dims=weight.shape)
@@ -132,43 +88,6 @@ def write_external(out: BinaryIO, weights: Mapping[str, Weight], location: str) 
         copy(weight, out)
         position += weight.nbytes
     return protos
-
-
-@contextmanager
-def together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
-    """Opens files beside their places and puts them there when all went well; else leaves nothing.
-
-    Raises:
-        FileError: a file could not be written.
-    """
-    made: list[tuple[BinaryIO, Path]] = []
-    try:
-        for path in paths:
-            beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-            made.append((beside.open("xb"), beside))
-        yield [file for file, _ in made]
-        for file, _ in made:
-            file.close()
-        for (_, beside), path in zip(made, paths, strict=True):
-            beside.replace(path)
-    except OSError as error:
-        raise FileError(f"{paths[0]} could not be written: {error.strerror or error}") from error
-    finally:
-        for file, beside in made:
-            file.close()
-            beside.unlink(missing_ok=True)
-
-
-def collect(write: Callable[[Writer], None]) -> bytes:
-    """What a function writes, as bytes."""
-    parts: list[bytes] = []
-
-    class Collector:
-        def write(self, data: Any, /) -> None:
-            parts.append(bytes(data))
-
-    write(Collector())
-    return b"".join(parts)
 
 
 def total_bytes(weights: Iterable[Weight]) -> int:

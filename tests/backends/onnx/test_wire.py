@@ -15,6 +15,7 @@ import pytest
 from onnx import numpy_helper
 
 from isthmus.backends.onnx import OnnxBackend, OnnxOptions, wire
+from isthmus.backends.protobuf_wire import collect, varint
 from isthmus.backends.onnx.artefact import OnnxArtefact
 from isthmus.ir import ArrayWeight, Builder, Graph, LazyWeight, Tensor, Weight, weight
 from isthmus.ir.dtypes import f32
@@ -23,7 +24,7 @@ from isthmus.ir.errors import FileError
 
 @pytest.mark.parametrize("number", [0, 1, 127, 128, 300, 2**31, 2**63 - 1])
 def test_varint(number: int) -> None:
-    written = wire.varint(number)
+    written = varint(number)
     assert sum((byte & 127) << 7 * place for place, byte in enumerate(written)) == number
     assert [byte >> 7 for byte in written] == [1] * (len(written) - 1) + [0]
 
@@ -40,7 +41,7 @@ def test_weights_are_read_back(array: Any) -> None:
     model = onnx.ModelProto(ir_version=10, producer_name="test")
     graph = onnx.GraphProto(name="g")
     graph.initializer.append(numpy_helper.from_array(np.ones(2), "before"))
-    content = wire.collect(lambda out: wire.write_model(out, model, graph, {"w": weight(array), "v": weight(np.int32(7))}))
+    content = collect(lambda out: wire.write_model(out, model, graph, {"w": weight(array), "v": weight(np.int32(7))}))
     read = onnx.ModelProto.FromString(content)
     assert [item.name for item in read.graph.initializer] == ["before", "w", "v"]
     found = numpy_helper.to_array(read.graph.initializer[1])
