@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 
 from isthmus.frontends.torch.lowering import Lowering, Scalar, dtype_of
@@ -86,6 +87,13 @@ def inverse(order: Sequence[int]) -> list[int]:
 def index(w: Lowering, x: Value) -> Value:
     """The value as what the IR takes for an index: i32 and i64 as they are, other integers as i64."""
     return x if x.tensor.dtype in (i32, i64) else w.cast(x, i64)
+
+
+def places_of(w: Lowering, x: Value) -> Value:
+    """The places of the elements that are not zero, ``i64[count, rank]``: a constant where the elements are known."""
+    known = w.known(x)
+    found: Value = w.b.nonzero(x) if known is None else w.b.constant(np.argwhere(known).astype(np.int64))
+    return found
 
 
 def truth(w: Lowering, x: Number) -> Value:

@@ -208,6 +208,20 @@ def bernoulli(w: Lowering, x: Value, p: Number | None = None) -> Any:
     return w.cast(w.b.bernoulli(chance), x.tensor.dtype)
 
 
+@lowers("aten.multinomial")
+def multinomial(w: Lowering, x: Value, num_samples: Dim, replacement: bool = False) -> Any:
+    """Places drawn with the probabilities that each row gives them, up to a factor."""
+    axis, dtype = w.rank(x) - 1, x.tensor.dtype
+    if not replacement:  # the greatest of quotients by exponential numbers is such a draw, and so are the next ones
+        return w.b.topk(w.b.div(x, exponential(w, x)), k=num_samples, axis=axis)[1]
+    totals = w.b.cumsum(x, axis=axis)
+    shape = w.dims(x)
+    whole = w.b.slice(totals, axes=[axis], starts=[shape[axis] - 1], ends=[shape[axis]], steps=[1])
+    drawn = w.b.mul(w.b.random_uniform(shape=[*shape[:axis], num_samples], dtype=dtype), whole)
+    below = w.b.le(w.b.unsqueeze(totals, axes=[axis]), w.b.unsqueeze(drawn, axes=[axis + 1]))
+    return w.b.reduce_sum(w.cast(below, i64), axes=[axis + 1])
+
+
 @lowers("aten.normal.Tensor_float", "aten.normal.float_Tensor", "aten.normal.Tensor_Tensor")
 def normal(w: Lowering, mean: Number, std: Number = 1.0) -> Any:
     x, spread = w.promote(mean, std)

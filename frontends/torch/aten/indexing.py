@@ -6,15 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from isthmus.frontends.torch.aten.common import (
-    Number,
-    broadcast,
-    expand,
-    index,
-    permute,
-    reshape,
-    truth,
-)  # fmt: skip
+import numpy as np
+
+from isthmus.frontends.torch.aten.common import Number, broadcast, expand, index, permute, places_of, reshape, truth
 from isthmus.frontends.torch.aten.slicing import part
 from isthmus.frontends.torch.lowering import Lowering, lowers
 from isthmus.ir.dims import Dim, product
@@ -78,7 +72,10 @@ def places(w: Lowering, x: Value, indices: Sequence[Value | None]) -> Places:
             continue
         rank = w.rank(each)
         named = list(range(axis, axis + rank))
-        rows = w.b.nonzero(truth(w, each))
+        for own, other in zip(w.dims(x)[axis:], w.dims(each), strict=False):
+            if not w.same(own, other):
+                w.decide("==", own, other)
+        rows = places_of(w, truth(w, each))
         if len(given) == 1 and rank > 1:
             return Places(named, [], rows)
         axes += named
@@ -117,7 +114,7 @@ def masked_select(w: Lowering, x: Value, mask: Value) -> Any:
     shape = broadcast(w, w.dims(x), w.dims(mask))
     if not shape:
         x, mask, shape = w.b.reshape(x, shape=[1]), w.b.reshape(mask, shape=[1]), (1,)
-    return w.b.gather_nd(expand(w, x, shape), w.b.nonzero(expand(w, truth(w, mask), shape)))
+    return w.b.gather_nd(expand(w, x, shape), places_of(w, expand(w, truth(w, mask), shape)))
 
 
 @lowers("aten.index_select")
@@ -173,19 +170,23 @@ def take_along_dim(w: Lowering, x: Value, indices: Value, dim: int | None = None
 
 @lowers("aten.nonzero", "aten.argwhere")
 def nonzero(w: Lowering, x: Value) -> Any:
-    return w.b.nonzero(x)
+    return places_of(w, x)
 
 
 @lowers("aten.nonzero_numpy", "aten.where")
 def nonzero_numpy(w: Lowering, x: Value) -> Any:
     """One index tensor for each axis."""
-    rows = w.b.nonzero(x if w.rank(x) else w.b.reshape(x, shape=[1]))
+    rows = places_of(w, x if w.rank(x) else w.b.reshape(x, shape=[1]))
     return [w.b.squeeze(part(w, rows, 1, axis, axis + 1), axes=[1]) for axis in range(max(1, w.rank(x)))]
 
 
 @lowers("aten._unique2")
 def unique(w: Lowering, x: Value, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
-    values, inverted, counts = w.b.unique(x)
+    known = w.known(x)
+    if known is None:
+        values, inverted, counts = w.b.unique(x)
+    else:
+        values, inverted, counts = map(w.b.constant, np.unique(known.reshape(-1), return_inverse=True, return_counts=True))
     return values, reshape(w, inverted, w.dims(x)), counts
 
 
@@ -252,6 +253,9 @@ def bincount(w: Lowering, x: Value, weights: Value | None = None, minlength: Dim
 @lowers("aten.repeat_interleave.Tensor")
 def repeated_places(w: Lowering, repeats: Value, output_size: Dim | None = None) -> Any:
     """Each place as often as its element says: i comes from the first place whose running total of repeats exceeds i."""
+    known = w.known(repeats)
+    if known is not None:
+        return w.b.constant(np.repeat(np.arange(len(known)), known))
     times = w.cast(repeats, i64)
     if output_size is None:
         numbers = w.b.range(w.tensor(0, i64), w.b.reduce_sum(times, axes=[0]), w.tensor(1, i64))
