@@ -50,9 +50,9 @@ def into_weights(b: Builder, node: Node) -> Replacement:
     moved = ((0.0 if shift is None else shift) - mean) * factor + (0.0 if bias is None else bias)
     spread = _along_weight(factor, layer, held)
     name = kernel.name or held.name
-    scaled = b.constant(_scaled(held, spread), name=name)
-    added = b.constant(moved.astype(held.dtype.numpy), name=_bias_name(offset, name))
     with b.at(merge((layer.location, node.location)).by("batch_norm.into_weights")):
+        scaled = b.constant(_scaled(held, spread), name=name)
+        added = b.constant(moved.astype(held.dtype.numpy), name=_bias_name(offset, name))
         return [b.emit(layer.op, [data, scaled, added], layer.attrs).result]
 
 

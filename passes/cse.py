@@ -46,7 +46,9 @@ class CommonSubexpressions:
             elif first is not None and not any(
                 disagreement(old, new, newer_gives_way=False) for old, new in zip(node.results, first.results, strict=True)
             ):
-                merged.setdefault(first, [first.location]).append(node.location)
+                merged.setdefault(first, [first.location])
+                if Trait.CONSTANT not in node.op.traits:  # a number comes from everywhere where it is written
+                    merged[first].append(node.location)
                 for old, new in zip(node.results, first.results, strict=True):
                     new.name = new.name or old.name
                     old.replace_by(new)
@@ -56,7 +58,8 @@ class CommonSubexpressions:
                 table = {} if Trait.ISOLATED in node.op.traits else scope.known
                 scopes.extend(_Scope(region, table) for region in reversed(node.regions))
         for node, locations in merged.items():
-            node.location = merge(locations).by(self.name)
+            if len(locations) > 1:
+                node.location = merge(locations).by(self.name)
         if merged:
             settle(graph)
 

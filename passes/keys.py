@@ -8,7 +8,7 @@ from typing import Any, Final
 from isthmus.ir.dims import Symbol
 from isthmus.ir.weights import Weight
 
-SMALL_BYTES: Final = 1024
+SMALL_BYTES: Final = 64
 """Weights up to this size are compared by content, larger ones by what they are handles onto."""
 
 
