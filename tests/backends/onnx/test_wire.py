@@ -15,8 +15,8 @@ import pytest
 from onnx import numpy_helper
 
 from isthmus.backends.onnx import OnnxBackend, OnnxOptions, wire
-from isthmus.backends.protobuf_wire import collect, varint
 from isthmus.backends.onnx.artefact import OnnxArtefact
+from isthmus.backends.protobuf_wire import collect, varint
 from isthmus.ir import ArrayWeight, Builder, Graph, LazyWeight, Tensor, Weight, weight
 from isthmus.ir.dtypes import f32
 from isthmus.ir.errors import FileError
