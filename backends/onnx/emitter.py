@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from isthmus.backends.onnx import opsets, table
+from isthmus.backends.onnx.attributes import add_attribute
 from isthmus.backends.onnx.kernels import element
 from isthmus.backends.onnx.sizes import Sizes
 from isthmus.backends.onnx.table import Refused, refuse
@@ -20,7 +21,7 @@ from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import UNKNOWN, Location
 from isthmus.ir.op import Trait
 from isthmus.ir.types import Tensor
-from isthmus.ir.weights import ArrayWeight, LazyWeight, Weight
+from isthmus.ir.weights import ArrayWeight, Weight
 
 SMALL = 256
 """Constants of up to so many bytes are shared when their contents are equal."""
@@ -179,7 +180,9 @@ class Emitter:
             if used in self._contents:
                 self.initializers[used] = self._contents[used]
         node = onnx.NodeProto(op_type=op_type, name=name, input=filled, output=outputs, domain=domain)
-        node.attribute.extend(attribute(key, value) for key, value in attrs.items() if value is not None)
+        for key, value in attrs.items():
+            if value is not None:
+                add_attribute(node, key, value)
         if self._metadata:
             self._describe(node)
         scope = self.scopes[-1]
@@ -362,60 +365,3 @@ class Probe(Emitter):
             type = type.element
         first = opsets.since(type.dtype)
         return None if first <= self.opset else f"the element type {type.dtype} needs opset {first}"
-
-
-class Transposed(LazyWeight):
-    """A matrix weight with its axes swapped, read from its source piece by piece where the source is in memory."""
-
-    def __init__(self, source: Weight) -> None:
-        super().__init__(source.dtype, source.shape[::-1], np.transpose, (source,), "transpose", name=source.name)
-
-    @property
-    def row_wise(self) -> bool:
-        return not isinstance(self.sources[0], LazyWeight)
-
-    def rows(self, start: int, stop: int) -> Any:
-        return self.sources[0].array()[:, start:stop].T
-
-
-def attribute(name: str, value: Any) -> Any:
-    """An attribute as ONNX writes it, its kind read off the Python value.
-
-    Raises:
-        TypeError: ONNX has no attribute of this kind.
-    """
-    proto = onnx.AttributeProto(name=name)
-    items = value if isinstance(value, (tuple, list)) else None
-    sample = value if items is None else items[0] if items else 0
-    for kind, single, several, field, convert in _KINDS:
-        if isinstance(sample, kind):
-            proto.type = single if items is None else several
-            if items is None:
-                target = convert(value)
-                if field in ("i", "f", "s"):
-                    setattr(proto, field, target)
-                else:
-                    getattr(proto, field).CopyFrom(target)
-            else:
-                if not all(isinstance(item, kind) for item in items):
-                    break
-                getattr(proto, _LISTS[field]).extend(map(convert, items))
-            return proto
-    raise TypeError(f"attribute {name} has no ONNX form: {value!r}")
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-_LISTS = {"i": "ints", "f": "floats", "s": "strings", "g": "graphs", "t": "tensors", "tp": "type_protos"}
-_A = onnx.AttributeProto
-_KINDS: list[tuple[Any, int, int, str, Callable[[Any], Any]]] = [
-    ((int, np.integer), _A.INT, _A.INTS, "i", int),
-    ((float, np.floating), _A.FLOAT, _A.FLOATS, "f", float),
-    (str, _A.STRING, _A.STRINGS, "s", str.encode),
-    (bytes, _A.STRING, _A.STRINGS, "s", _same),
-    (onnx.GraphProto, _A.GRAPH, _A.GRAPHS, "g", _same),
-    (onnx.TensorProto, _A.TENSOR, _A.TENSORS, "t", _same),
-    (onnx.TypeProto, _A.TYPE_PROTO, _A.TYPE_PROTOS, "tp", _same),
-]

@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from isthmus.backends.onnx.emitter import Emitter, Transposed
+from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, same
 from isthmus.ir.graph import Node, Value
+from isthmus.ir.weights import LazyWeight, Weight
 
 
 def shape_of(node: Node, index: int = 0) -> tuple[Dim, ...]:
@@ -38,6 +39,20 @@ def _linear(e: Emitter, node: Node, x: str, weight: str, bias: str | None) -> An
         turned = e.op("Transpose", weight, perm=[1, 0])
     found = e.op("MatMul", x, turned)
     return found if bias is None or _all_zero(node.operands[2]) else e.op("Add", found, bias)
+
+
+class Transposed(LazyWeight):
+    """A matrix weight with its axes swapped, read from its source piece by piece where the source is in memory."""
+
+    def __init__(self, source: Weight) -> None:
+        super().__init__(source.dtype, source.shape[::-1], np.transpose, (source,), "transpose", name=source.name)
+
+    @property
+    def row_wise(self) -> bool:
+        return not isinstance(self.sources[0], LazyWeight)
+
+    def rows(self, start: int, stop: int) -> Any:
+        return self.sources[0].array()[:, start:stop].T
 
 
 def _all_zero(value: Value | None) -> bool:
