@@ -9,13 +9,16 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from pydantic import BaseModel, ConfigDict
+from torch.utils import _pytree as pytree
+
 from isthmus.frontends.base import Array, Captured
 from isthmus.frontends.torch import aten as aten
 from isthmus.frontends.torch.control import composite
 from isthmus.frontends.torch.escapes import real, swapped
 from isthmus.frontends.torch.inputs import Inputs, flatten
 from isthmus.frontends.torch.provenance import raised_at
-from isthmus.frontends.torch.restore import below_autograd, flags, untouched
+from isthmus.frontends.torch.restore import below_autograd, deep, flags, untouched
 from isthmus.frontends.torch.sources import Source, source_of
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.unsupported import stop
@@ -26,8 +29,6 @@ from isthmus.ir.dims import symbols
 from isthmus.ir.equality import difference
 from isthmus.ir.errors import CaptureError, IsthmusError, Refusal, UnsupportedError, UsageError
 from isthmus.ir.graph import Graph, Value
-from pydantic import BaseModel, ConfigDict
-from torch.utils import _pytree as pytree
 
 
 class CaptureOptions(BaseModel):
@@ -91,7 +92,7 @@ class TorchCaptured(Captured):
         if self.written and self.source.module is not None:  # the model may write to these; its own stay as they are
             everything = {**dict(self.source.module.named_parameters()), **dict(self.source.module.named_buffers())}
             state = {name: everything[name].detach().clone() for name in self.written if name in everything}
-        with torch.no_grad(), untouched(self.source.module):
+        with torch.no_grad(), deep(), untouched(self.source.module):
             if state:
                 results = torch.func.functional_call(self.source.module, state, args, dict(kwargs or {}))  # type: ignore[arg-type]
             else:
@@ -107,6 +108,7 @@ class TorchCaptured(Captured):
         return self.inputs.fresh(seed, sizes or {})
 
 
+@deep()
 def capture(
     model: Any,
     args: Sequence[Any] = (),

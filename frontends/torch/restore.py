@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -9,6 +10,21 @@ from typing import Any, Final
 import torch
 
 _CONTAINERS: Final = (dict, list, set)
+
+
+_FRAMES: Final = 10_000
+"""Python's recursion limit while a model runs. The stack of a thread of 8 MB holds more than twice as many frames."""
+
+
+@contextmanager
+def deep() -> Iterator[None]:
+    """Lets modules be nested a good thousand deep for a while: each level takes four or five frames."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 @contextmanager
