@@ -123,18 +123,25 @@ def expansions(b: Builder, node: Node) -> Any:
 
 @on(Trait.ELEMENTWISE)
 def implied_expansion(b: Builder, node: Node) -> Any:
-    """An operand that is expanded only to the shape that broadcasting gives it anyhow."""
+    """An operand that is brought only to the shape that broadcasting gives it anyhow."""
     if Trait.COARSE in node.op.traits or len(node.operands) < 2:
         return None
     result = _shape(node.results[0])
     for index, operand in enumerate(node.operands):
         source = operand.producer if operand is not None else None
-        if source is not None and source.op.name == "expand" and result is not None:
+        if source is not None and result is not None and _broadcasting(source):
             operands = [*node.operands]
             operands[index] = source.operands[0]
             if _broadcast_to(b.graph.symbols, [_shape(value) for value in operands if value is not None], result):
                 return b.emit(node.op, operands, node.attrs).results
     return None
+
+
+def _broadcasting(node: Node) -> bool:
+    """Whether a node does to its operand only what broadcasting does: repeat it, and put sizes of 1 in front."""
+    if node.op.name == "expand":
+        return True
+    return node.op.name == "unsqueeze" and sorted(node.attrs["axes"]) == list(range(len(node.attrs["axes"])))
 
 
 def _broadcast_to(symbols: Symbols, shapes: list[tuple[Dim, ...] | None], result: tuple[Dim, ...]) -> bool:

@@ -79,19 +79,21 @@ _NEUTRAL: Final[dict[str, tuple[float, bool]]] = {
 
 @on(*_NEUTRAL)
 def neutral(b: Builder, node: Node) -> Any:
-    """``x * 1``, ``x - 0``, ``x / 1``: x, bit for bit."""
+    """``x * 1``, ``x - 0``, ``x / 1``: x, bit for bit, repeated where the other operand was larger."""
     wanted, either = _NEUTRAL[node.op.name]
     x, y = node.operands
-    if x is not None and y is not None:
-        if _is(y, wanted) and _same_type(node, x):
-            return x
-        if either and _is(x, wanted) and _same_type(node, y):
-            return y
-    return None
+    if x is None or y is None:
+        return None
+    kept = x if _is(y, wanted) else y if either and _is(x, wanted) else None
+    if kept is None or _same_type(node, kept):
+        return kept
+    return b.expand(kept, shape=node.results[0].tensor.shape)
 
 
 def _is(value: Value, wanted: float) -> bool:
     """Whether a value is a constant of this number alone, the sign of a float's zero included."""
+    while value.producer is not None and value.producer.op.name == "expand" and value.producer.operands[0] is not None:
+        value = value.producer.operands[0]
     weight = value.weight
     if weight is None or weight.dtype.kind == "string" or not 1 <= weight.size <= 1024:
         return False

@@ -191,6 +191,42 @@ GOLDEN = {
         }
         """,
     ),
+    "neutral but larger": (
+        """
+        graph @main(%x: f32[4]) {
+          %one: f32[2, 1] = constant() {value=weight<f32[2, 1] [1.0, 1.0]>}
+          %0: f32[2, 4] = mul(%x, %one)
+          return %0
+        }
+        """,
+        """
+        graph @main(%x: f32[4]) {
+          %0: f32[2, 4] = expand(%x) {shape=[2, 4]}
+          return %0
+        }
+        """,
+    ),
+    "axes that broadcasting puts in front": (
+        """
+        symbol N
+        graph @main(%x: f32[N, 3, 4], %y: f32[3, 4], %z: f32[4]) {
+          %0: f32[1, 3, 4] = unsqueeze(%y) {axes=[0]}
+          %1: f32[N, 3, 4] = add(%x, %0)
+          %2: f32[1, 4] = unsqueeze(%z) {axes=[0]}
+          %3: f32[1, 4] = mul(%2, %z)
+          return %1, %3
+        }
+        """,
+        """
+        symbol N
+        graph @main(%x: f32[N, 3, 4], %y: f32[3, 4], %z: f32[4]) {
+          %1: f32[N, 3, 4] = add(%x, %y)
+          %2: f32[1, 4] = unsqueeze(%z) {axes=[0]}
+          %3: f32[1, 4] = mul(%2, %z)
+          return %1, %3
+        }
+        """,
+    ),
     "unused_index": (
         """
         symbol N
@@ -233,13 +269,6 @@ STAYS = {
         graph @main(%x: f32[4]) {
           %zero: f32[] = constant() {value=weight<f32[] [0.0]>}
           %0: f32[4] = add(%x, %zero)
-          return %0
-        }
-        """,
-    "one that broadcasts makes a larger result": """
-        graph @main(%x: f32[4]) {
-          %one: f32[2, 1] = constant() {value=weight<f32[2, 1] [1.0, 1.0]>}
-          %0: f32[2, 4] = mul(%x, %one)
           return %0
         }
         """,
