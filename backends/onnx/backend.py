@@ -31,11 +31,14 @@ class OnnxOptions(base.Options):
         opset: the version of the standard op set. 18, of late 2022, is read by every runtime in use.
         external_data: whether weights go into a second file, ``<name>.data``: ``auto`` where one file cannot hold them.
         metadata: whether each node carries its source line and module.
+        keep_functions: whether modules that the user kept whole become functions of the file, of the modules' names;
+            otherwise, and below opset 15, they are taken apart.
     """
 
     opset: int = Field(default=opsets.DEFAULT)
     external_data: External = "auto"
     metadata: bool = True
+    keep_functions: bool = False
 
     @field_validator("opset")
     @classmethod
@@ -58,7 +61,7 @@ class OnnxBackend(base.Backend):
 
     @cached_property
     def _probe(self) -> Probe:
-        return Probe(self.opset)
+        return Probe(self.opset, cast(OnnxOptions, self.options).keep_functions)
 
     def legal(self, node: Node) -> str | None:
         return self._probe.reason(node)
@@ -82,7 +85,7 @@ class OnnxBackend(base.Backend):
         self, graph: Graph, *, input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
     ) -> OnnxArtefact:  # fmt: skip
         options = cast(OnnxOptions, self.options)
-        e = Emitter(options.opset, graph.binders(), options.metadata)
+        e = Emitter(options.opset, graph.binders(), options.metadata, options.keep_functions)
         proto = onnx.GraphProto(name=graph.name)
         inputs = input_names or [value.name or "input" for value in graph.inputs]
         for value, name in zip(graph.inputs, inputs, strict=True):
@@ -95,7 +98,7 @@ class OnnxBackend(base.Backend):
             proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))
         proto.node.extend(e.scopes.pop().nodes)
         model = onnx.ModelProto(ir_version=opsets.ir_version(options.opset), producer_name="isthmus")
-        model.functions.extend(e.functions)
+        model.functions.extend(e.functions.values())
         for domain, version in e.domains.items():
             model.opset_import.add(domain=domain, version=version)
         if options.metadata:

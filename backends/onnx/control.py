@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 
 from isthmus.backends.onnx import opsets
-from isthmus.backends.onnx.emitter import Emitter
+from isthmus.backends.onnx.emitter import FUNCTIONS, Emitter
 from isthmus.backends.onnx.table import emits, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.graph import Node, Value
@@ -44,6 +44,14 @@ def _loop(e: Emitter, node: Node, trip: str | None, cond: str | None, inputs: li
 
     inner = e.subgraph(body, enter)
     found = e.op("Loop", trip, cond, *inputs[:carried], results=len(node.results), body=inner)
+    return (found,) if len(node.results) == 1 else found
+
+
+@emits("composite", since=15)
+def _composite(e: Emitter, node: Node, inputs: list[str]) -> Any:
+    if not e.keep_functions:
+        refuse("whole modules are taken apart unless keep_functions is set")
+    found = e.op(e.function(node.attrs["name"], node.regions[0]), *inputs, results=len(node.results), domain=FUNCTIONS)
     return (found,) if len(node.results) == 1 else found
 
 

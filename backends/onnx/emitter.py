@@ -26,6 +26,9 @@ from isthmus.ir.weights import ArrayWeight, Weight
 SMALL = 256
 """Constants of up to so many bytes are shared when their contents are equal."""
 
+FUNCTIONS = "isthmus"
+"""The domain of local functions."""
+
 Binders = Mapping[Symbol, tuple[Value, "int | None"]]
 
 
@@ -52,7 +55,8 @@ class Emitter:
     Attributes:
         opset: the opset of the file.
         initializers: the constants that some node uses, by name.
-        functions: local functions, in the order in which they were made.
+        keep_functions: whether modules that were kept whole become functions.
+        functions: these functions by name, the ones that others use first.
         domains: the domains that nodes are from.
         notes: what could not be carried over without harm, for the user.
         sizes: gives dims as values.
@@ -60,16 +64,18 @@ class Emitter:
 
     probing = False
 
-    def __init__(self, opset: int, binders: Binders, metadata: bool = True) -> None:
+    def __init__(self, opset: int, binders: Binders, metadata: bool = True, keep_functions: bool = False) -> None:
         self.opset = opset
+        self.keep_functions = keep_functions
         self.binders = binders
         self.initializers: dict[str, Weight] = {}
-        self.functions: list[Any] = []
+        self.functions: dict[str, Any] = {}
         self.domains: dict[str, int] = {"": opset}
         self.notes: dict[str, None] = {}
         self.sizes = Sizes(self)
         self.scopes: list[Scope] = []
         self._metadata = metadata
+        self._named_by_module = True
         self._in_properties = opsets.ir_version(opset) >= 10
         self._names: dict[Value, str] = {}
         self._types: dict[str, DType] = {}
@@ -160,7 +166,7 @@ class Emitter:
             names = [f"{op_type}{len(self._types)}.{index}" for index in range(results)]
         else:
             self.domains.setdefault(domain, 1)
-            module = self._location.module
+            module = self._location.module if self._named_by_module else ""
             base = self.unique(f"{module}/{op_type}" if module else op_type)
             names = [base, *(self.unique(f"{base}:{index}") for index in range(1, results))]
             self._append(op_type, base, inputs, names, domain, attrs)
@@ -316,6 +322,36 @@ class Emitter:
         self._location, self._fresh = outer_location, outer_fresh
         return proto
 
+    def function(self, name: str, body: Graph) -> str:
+        """The name of a local function that does what an isolated graph does; equal ones are one function."""
+        if self.probing:
+            return name
+        inner = Emitter(self.opset, body.binders(), metadata=False, keep_functions=True)
+        inner.functions, inner.domains, inner.notes = self.functions, self.domains, self.notes
+        inner._named_by_module = False  # so that the functions of equal modules are equal
+        proto = onnx.FunctionProto(domain=FUNCTIONS)
+        for value in body.inputs:
+            inner.define(value, inner.unique(value.name or "input"))
+            proto.input.append(inner.name(value))
+        inner.scopes.append(Scope(body))
+        proto.output.extend(inner.body(body, [inner.unique(value.name or "output") for value in body.outputs]))
+        for constant, weight in inner.initializers.items():
+            content = onnx.TensorProto(data_type=opsets.enum(weight.dtype), dims=weight.shape)
+            content.raw_data = b"".join(map(bytes, weight.chunks()))
+            add_attribute(proto.node.add(op_type="Constant", name=constant, output=[constant]), "value", content)
+        proto.node.extend(inner.scopes.pop().nodes)
+        for domain in dict.fromkeys(("", *(node.domain for node in proto.node))):
+            proto.opset_import.add(domain=domain, version=self.domains.get(domain, 1))
+        found, number = name, 1
+        while found in self.functions:
+            proto.name = found
+            if self.functions[found] == proto:
+                return found
+            found, number = f"{name}_{number}", number + 1
+        proto.name = found
+        self.functions[found] = proto
+        return found
+
     def argument(self, proto: Any, value: Value) -> None:
         """Makes an input of a nested graph an input of its GraphProto."""
         self.define(value, self.unique(value.name or "argument"))
@@ -331,8 +367,8 @@ class Probe(Emitter):
 
     probing = True
 
-    def __init__(self, opset: int) -> None:
-        super().__init__(opset, {}, metadata=False)
+    def __init__(self, opset: int, keep_functions: bool = False) -> None:
+        super().__init__(opset, {}, metadata=False, keep_functions=keep_functions)
         self.scopes.append(Scope(None))
 
     def reason(self, node: Node) -> str | None:

@@ -330,6 +330,38 @@ def test_ops_of_other_domains(m: Model) -> None:
     assert {entry.domain: entry.version for entry in model.opset_import} == {"": 18, "acme": 1}
 
 
+def _block(m: Model, x: Value, weight: Value, name: str = "Block", factor: float = 2.0) -> Value:
+    n = m.graph.symbols.fresh("rows")
+    types = [Tensor(f32, (n, 4)), Tensor(f32, (4, 4))]
+
+    def body(b: Builder, x: Value, w: Value) -> Value:
+        return b.reshape(b.mul(b.matmul(x, w), factor), shape=[2, floordiv(n, 2) * 4])  # type: ignore[no-any-return]
+
+    found = m.b.emit("composite", [x, weight], {"name": name}, [m.b.subgraph(types, body)]).results[0]
+    return m.b.reshape(found, shape=x.tensor.shape)  # type: ignore[no-any-return]
+
+
+KEPT = [(18, True, True), (NEWEST, True, True), (13, True, False), (18, False, False)]
+
+
+@pytest.mark.parametrize(("opset", "keep", "kept"), KEPT)
+def test_modules_kept_whole_are_functions(opset: int, keep: bool, kept: bool) -> None:
+    m = Model()
+    x = m.input(6, 4)
+    y = _block(m, x, m.b.constant(f(4, 4)))
+    y = _block(m, y, m.b.constant(f(4, 4, seed=1)))
+    y = _block(m, y, m.b.constant(f(4, 4, seed=1)), factor=3.0)
+    m.graph.set_outputs([y])
+    backend = OnnxBackend(OnnxOptions(opset=opset, keep_functions=keep))
+    legalize(m.graph, backend)
+    artefact = backend.emit(m.graph)
+    artefact.validate()
+    m.check(artefact, f(6, 4))
+    model = artefact.model
+    assert [function.name for function in model.functions] == (["Block", "Block_1"] if kept else [])
+    assert [node.op_type for node in model.graph.node if node.domain] == (["Block", "Block", "Block_1"] if kept else [])
+
+
 # ---- what is legal
 
 
