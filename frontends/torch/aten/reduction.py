@@ -6,6 +6,7 @@ import math
 from typing import Any, Final
 
 from isthmus.frontends.torch.aten.common import reshape, truth
+from isthmus.frontends.torch.aten.slicing import part
 from isthmus.frontends.torch.lowering import Lowering, Scalar, lowers
 from isthmus.ir.dims import product
 from isthmus.ir.dtypes import DType, bool_, i64, u8
@@ -178,9 +179,7 @@ def diff(
         x = w.b.concat(parts, axis=axis)
     for _ in range(n):
         size = w.dims(x)[axis]
-        first, last = (
-            w.b.slice(x, axes=[axis], starts=[start], ends=[end], steps=[1]) for start, end in ((0, size - 1), (1, size))
-        )
+        first, last = (part(w, x, axis, *w.clamp(size, start, end)) for start, end in ((0, -1), (1, None)))
         x = w.b.logical_xor(last, first) if x.tensor.dtype is bool_ else w.b.sub(last, first)
     return x
 
