@@ -86,17 +86,17 @@ class OnnxBackend(base.Backend):
     ) -> OnnxArtefact:  # fmt: skip
         options = cast(OnnxOptions, self.options)
         e = Emitter(options.opset, graph.binders(), options.metadata, options.keep_functions)
-        proto = onnx.GraphProto(name=graph.name)
+        scope = Scope(graph, graph.name)
+        proto = scope.proto
         inputs = input_names or [value.name or "input" for value in graph.inputs]
         for value, name in zip(graph.inputs, inputs, strict=True):
             e.define(value, e.unique(name))
             proto.input.append(onnx.ValueInfoProto(name=e.name(value), type=opsets.type_proto(value.type)))
         wanted = output_names or [value.name or "output" for value in graph.outputs]
-        e.scopes.append(Scope(graph))
+        e.scopes.append(scope)
         outputs = e.body(graph, [e.unique(name) for name in wanted])
         for value, name in zip(graph.outputs, outputs, strict=True):
             proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))
-        proto.node.extend(e.scopes.pop().nodes)
         model = onnx.ModelProto(ir_version=opsets.ir_version(options.opset), producer_name="isthmus")
         model.functions.extend(e.functions.values())
         for domain, version in e.domains.items():

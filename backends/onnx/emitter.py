@@ -33,18 +33,18 @@ Binders = Mapping[Symbol, tuple[Value, "int | None"]]
 
 
 class Scope:
-    """The nodes of one ONNX graph while it is made.
+    """One ONNX graph while it is made.
 
     Attributes:
         graph: the IR graph that it is made from; None for the scratch graph of a probe.
-        nodes: what was emitted so far.
+        proto: the GraphProto.
         sizes: the names of sizes computed here.
         made: the names of everything that a node here makes.
     """
 
-    def __init__(self, graph: Graph | None) -> None:
+    def __init__(self, graph: Graph | None, name: str = "") -> None:
         self.graph = graph
-        self.nodes: list[Any] = []
+        self.proto = onnx.GraphProto(name=name)
         self.sizes: dict[object, str] = {}
         self.made: set[str] = set()
 
@@ -185,14 +185,13 @@ class Emitter:
         for used in filled:
             if used in self._contents:
                 self.initializers[used] = self._contents[used]
-        node = onnx.NodeProto(op_type=op_type, name=name, input=filled, output=outputs, domain=domain)
+        scope = self.scopes[-1]
+        node = scope.proto.node.add(op_type=op_type, name=name, input=filled, output=outputs, domain=domain or None)
         for key, value in attrs.items():
             if value is not None:
                 add_attribute(node, key, value)
         if self._metadata:
             self._describe(node)
-        scope = self.scopes[-1]
-        scope.nodes.append(node)
         scope.made.update(outputs)
         for index, output in enumerate(outputs):
             self._fresh[output] = (node, index)
@@ -292,8 +291,7 @@ class Emitter:
                 # An input, a constant, an outer value, or one that is an output already.
                 self._location = value.location
                 made = self.op("Identity", found)
-                node = scope.nodes[-1]
-                node.output[0] = name
+                scope.proto.node[-1].output[0] = name
                 scope.made.discard(made)
             finished.append(name)
         return finished
@@ -310,15 +308,15 @@ class Emitter:
             return None
         outer_location, outer_fresh = self._location, self._fresh
         self._fresh = {}
-        proto = onnx.GraphProto(name=graph.name)
-        scope = Scope(graph)
+        scope = Scope(graph, graph.name)
+        proto = scope.proto
         self.scopes.append(scope)
         for value in graph.inputs if enter is None else enter(proto):
             self.argument(proto, value)
         names = self.body(graph, [self.unique(value.name or "result") for value in graph.outputs])
         for value, name in zip(graph.outputs, names, strict=True):
             proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))
-        proto.node.extend(self.scopes.pop().nodes)
+        self.scopes.pop()
         self._location, self._fresh = outer_location, outer_fresh
         return proto
 
@@ -339,7 +337,7 @@ class Emitter:
             content = onnx.TensorProto(data_type=opsets.enum(weight.dtype), dims=weight.shape)
             content.raw_data = b"".join(map(bytes, weight.chunks()))
             add_attribute(proto.node.add(op_type="Constant", name=constant, output=[constant]), "value", content)
-        proto.node.extend(inner.scopes.pop().nodes)
+        proto.node.extend(inner.scopes.pop().proto.node)
         for domain in dict.fromkeys(("", *(node.domain for node in proto.node))):
             proto.opset_import.add(domain=domain, version=self.domains.get(domain, 1))
         found, number = name, 1
