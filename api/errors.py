@@ -9,6 +9,7 @@ from isthmus.ir.errors import (
     MismatchError,
     ParseError,
     Refusal,
+    UnavailableError,
     UnsupportedError,
     UsageError,
     VerifyError,
@@ -16,5 +17,5 @@ from isthmus.ir.errors import (
 
 __all__ = [
     "CaptureError", "EvaluationError", "FileError", "InferError", "IsthmusError", "MismatchError", "ParseError",
-    "Refusal", "UnsupportedError", "UsageError", "VerifyError",
+    "Refusal", "UnavailableError", "UnsupportedError", "UsageError", "VerifyError",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from isthmus.ir.dtypes import from_numpy
-from isthmus.ir.errors import EvaluationError, MismatchError
+from isthmus.ir.errors import EvaluationError, MismatchError, UnavailableError
 from isthmus.ir.graph import Graph, Value
 from isthmus.ir.op import Trait
 from isthmus.sizes import other_sizes
@@ -121,6 +121,7 @@ def verify(
 
     Raises:
         MismatchError: an output differs, the compiled form cannot run, or no run could be compared.
+        UnavailableError: what the target runs on is not on this machine.
     """
     report = VerifyReport(rtol=rtol, atol=atol)
     random = random_outputs(captured.graph)
@@ -135,6 +136,8 @@ def verify(
             continue
         try:
             found = run(inputs)
+        except UnavailableError:
+            raise  # that says nothing about the model
         except EvaluationError as error:
             raise MismatchError(f"the compiled model cannot run at {turn.title}, the model can", found=str(error)) from error
         if len(found) != len(wanted):

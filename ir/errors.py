@@ -84,6 +84,10 @@ class EvaluationError(IsthmusError):
     """A graph could not be evaluated on the given inputs."""
 
 
+class UnavailableError(EvaluationError):
+    """What a target runs on is not on this machine: a runtime that is not installed, a device that is not there."""
+
+
 class CaptureError(IsthmusError):
     """A model could not be written down: it raised, branched on data, or left the watched world."""
 

@@ -1,0 +1,168 @@
+"""The target ``tensorrt``: what TensorRT takes, how it is said, and for which GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, cast
+
+from pydantic import BaseModel, Field, field_validator
+
+from isthmus.backends import base
+from isthmus.backends.tensorrt import elementwise, indexing, layers, library, pooling, profiles, shapes, table
+from isthmus.backends.tensorrt.artefact import TensorRTArtefact
+from isthmus.backends.tensorrt.emitter import Emitter, Probe, new_network, storable
+from isthmus.backends.tensorrt.library import Choice
+from isthmus.ir.builder import Builder
+from isthmus.ir.errors import IsthmusError, UsageError
+from isthmus.ir.graph import Graph, Node, Value
+
+FAMILIES = (elementwise, indexing, layers, pooling, shapes)
+"""The modules that fill the table of emitters."""
+
+Sizes = dict[str, Annotated[int, Field(ge=0)]]
+
+
+class TensorRTOptions(base.Options):
+    """Options of the target ``tensorrt``.
+
+    Attributes:
+        targets: the GPUs that a saved engine is for, such as ``["sm86", "sm89"]``: consumer and workstation cards of the
+            Ampere and Ada generations. TensorRT for RTX knows sm75, sm80, sm86, sm89, sm120 and sm121; the other TensorRT
+            builds for the GPU of the machine, whatever stands here.
+        min: least size of dynamic axes, by the symbol's name. By default the least that the model allows, at least 1.
+        opt: size that the engine is tuned for. By default that of the example.
+        max: greatest size. By default the greatest that the model allows, or four times `opt` where nothing bounds it.
+        workspace: bytes of GPU memory that a layer may use for scratch; by default all there is.
+        optimization_level: how long TensorRT looks for faster kernels, 0 to 5; by default its own choice.
+        verbose: keeps all that TensorRT says in ``artefact.log.lines``, in place of warnings and errors.
+        library: the module to use; ``auto`` takes ``tensorrt_rtx`` where it is installed, else ``tensorrt``.
+    """
+
+    targets: tuple[str, ...] = ("sm86", "sm89")
+    min: Sizes = Field(default_factory=dict)
+    opt: Sizes = Field(default_factory=dict)
+    max: Sizes = Field(default_factory=dict)
+    workspace: int | None = Field(default=None, gt=0)
+    optimization_level: int | None = Field(default=None, ge=0, le=5)
+    verbose: bool = False
+    library: Choice = "auto"
+
+    @field_validator("targets")
+    @classmethod
+    def _not_empty(cls, targets: tuple[str, ...]) -> tuple[str, ...]:
+        if not targets or len(set(targets)) != len(targets):
+            raise ValueError("name at least one GPU, each once, such as sm89")
+        return targets
+
+
+class TensorRTBackend(base.Backend):
+    """Builds a network through TensorRT's own API, strongly typed.
+
+    Raises:
+        UsageError: TensorRT is not installed, or does not know a GPU in `targets`.
+    """
+
+    name = "tensorrt"
+    Options: ClassVar[type[BaseModel]] = TensorRTOptions
+
+    def __init__(self, options: BaseModel | None = None) -> None:
+        super().__init__(options)
+        self._own = cast(TensorRTOptions, self.options)
+        self._trt = library.load(self._own.library)
+        known = getattr(self._trt, "ComputeCapability", None)
+        if known is not None:
+            names = [name.lower() for name in known.__members__ if name.startswith("SM")]
+            unknown = [target for target in self._own.targets if target not in names]
+            if unknown:
+                raise UsageError(f"TensorRT builds nothing for {', '.join(unknown)}", expected=", ".join(names))
+
+    @cached_property
+    def _probe(self) -> Probe:
+        return Probe(self._trt)
+
+    def legal(self, node: Node) -> str | None:
+        return self._probe.reason(node)
+
+    def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        found: Any = table.lower(b, node)
+        if found is None:
+            return None
+        return (found,) if isinstance(found, Value) else tuple(found)
+
+    def emit(
+        self, graph: Graph, *, input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
+    ) -> TensorRTArtefact:  # fmt: skip
+        trt = self._trt
+        for value in (*graph.inputs, *graph.outputs):
+            reason = storable(value)
+            if reason is not None:
+                raise IsthmusError(f"the value {value.name!r} cannot go in or out: {reason}", location=value.location)
+        log = library.make_log(trt, self._own.verbose)
+        builder = trt.Builder(log)
+        network = new_network(trt, builder)
+        e = Emitter(trt, network, log, graph.binders())
+        sizes = profiles.ranges(graph, self._own.min, self._own.opt, self._own.max, e.note)
+        config = self._config(builder)
+        profile = builder.create_optimization_profile()
+        names = input_names or _unique([value.name or "input" for value in graph.inputs])
+        for value, name in zip(graph.inputs, names, strict=True):
+            e.define(value, _input(trt, network, value, name, profile, sizes))
+        if sizes:
+            config.add_optimization_profile(profile)
+        outputs = e.body(graph)
+        taken = {network.get_input(index).name for index in range(network.num_inputs)}
+        wanted = output_names or _unique([value.name or "output" for value in graph.outputs], taken)
+        _mark(e, outputs, wanted)
+        artefact = TensorRTArtefact(trt, builder, network, log, config, e.kept, self._own)
+        artefact.notes += e.notes
+        return artefact
+
+    def _config(self, builder: Any) -> Any:
+        config, options = builder.create_builder_config(), self._own
+        if options.workspace is not None:
+            config.set_memory_pool_limit(self._trt.MemoryPoolType.WORKSPACE, options.workspace)
+        if options.optimization_level is not None:
+            config.builder_optimization_level = options.optimization_level
+        config.profiling_verbosity = self._trt.ProfilingVerbosity.DETAILED
+        return config
+
+
+def _input(trt: Any, network: Any, value: Value, name: str, profile: Any, sizes: Any) -> Any:
+    """A network input, and its sizes in the profile."""
+    dims = value.tensor.shape or ()
+    shape = [dim if isinstance(dim, int) else -1 for dim in dims]
+    tensor = network.add_input(name, library.enum(trt, value.tensor.dtype), shape)
+    if tensor is None:
+        raise UsageError(f"TensorRT takes no input named {name!r}")
+    if -1 in shape:
+        profile.set_shape(name, *profiles.shapes(dims, sizes))
+        for axis, dim in enumerate(dims):
+            symbol = None if isinstance(dim, int) else dim.symbol
+            if symbol is not None:
+                tensor.set_dimension_name(axis, symbol.name)
+    return tensor
+
+
+def _mark(e: Emitter, outputs: Sequence[Any], names: Sequence[str]) -> None:
+    """Makes tensors outputs of these names. One that is an input, or an output already, is handed on by a layer."""
+    marked: set[str] = set()
+    for tensor, name in zip(outputs, names, strict=True):
+        if tensor.is_network_input or tensor.name in marked or e.is_constant(tensor):
+            tensor = e.add("identity", tensor)
+        tensor.name = name
+        marked.add(name)
+        e.network.mark_output(tensor)
+
+
+def _unique(names: Sequence[str], taken: set[str] | None = None) -> list[str]:
+    found: dict[str, None] = dict.fromkeys(taken or ())
+    fresh = []
+    for name in names:
+        number, new = 0, name
+        while new in found:
+            number += 1
+            new = f"{name}_{number}"
+        found[new] = None
+        fresh.append(new)
+    return fresh

@@ -1,0 +1,74 @@
+"""The emitters and lowerings by op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from isthmus.ir.builder import Builder
+from isthmus.ir.graph import Node
+
+Emit = Callable[..., Any]
+"""``emit(e, node, *operands)``: adds layers and returns the result's tensor, or a tuple of tensors.
+
+Operands are TensorRT's tensors, one an operand of the row; None for an absent one, a list for a variadic one. It calls
+`refuse` where it cannot say the node."""
+
+Lower = Callable[..., Any]
+"""``lower(b, node, *operands)``: builds IR nodes and returns the value, a tuple of values, or None."""
+
+_EMITTERS: Final[dict[str, tuple[Emit, bool]]] = {}
+_LOWERINGS: Final[dict[str, Lower]] = {}
+
+
+class Refused(Exception):
+    """An emitter cannot say a node; the argument says why, in one sentence."""
+
+
+def refuse(reason: str) -> NoReturn:
+    """Ends an emitter that cannot say its node."""
+    raise Refused(reason)
+
+
+def emits(*ops: str, values: bool = False) -> Callable[[Emit], Emit]:
+    """Registers an emitter of ops.
+
+    Args:
+        ops: names of rows of the op table.
+        values: the emitter takes the IR's values in place of tensors, since it handles constants in a way of its own.
+    """
+
+    def register(emit: Emit) -> Emit:
+        for op in ops:
+            _add(_EMITTERS, op, (emit, values))
+        return emit
+
+    return register
+
+
+def lowers(*ops: str) -> Callable[[Lower], Lower]:
+    """Registers a lowering of ops, tried before the ops' own decomposition."""
+
+    def register(lower: Lower) -> Lower:
+        for op in ops:
+            _add(_LOWERINGS, op, lower)
+        return lower
+
+    return register
+
+
+def _add(table: dict[str, Any], op: str, entry: Any) -> None:
+    if op in table:
+        raise ValueError(f"{op} has an entry already")
+    table[op] = entry
+
+
+def emitter(op: str) -> tuple[Emit, bool] | None:
+    """The emitter of an op, and whether it takes values; None when there is none."""
+    return _EMITTERS.get(op)
+
+
+def lower(b: Builder, node: Node) -> Any:
+    """What the lowering of a node's op builds; None when there is none or it declines."""
+    found = _LOWERINGS.get(node.op.name)
+    return None if found is None else found(b, node, *node.op.group(node.operands))
