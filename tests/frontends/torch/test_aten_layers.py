@@ -1,0 +1,165 @@
+"""Lowerings of layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from aten_cases import Case, b, cases, check, f, flat
+
+from isthmus.frontends.torch import CaptureOptions, capture
+from isthmus.ir import interpreter
+
+# ---- layers
+
+
+@cases(
+    conv1d=[lambda x, w, c: (F.conv1d(x, w, c), F.conv1d(x, w, c, 2, 1, 2), F.conv1d(x, w, padding="same", dilation=2),
+        F.conv1d(x[0], w, c)),
+            f("N", 4, 9), f(6, 4, 3), f(6)],
+    conv2d=[lambda x, w, c: (F.conv2d(x, w, c), F.conv2d(x, w, None, (2, 1), (1, 2), 1), F.conv2d(x, w, c, padding="same"),
+        F.conv2d(x, w, c, padding="valid")),
+            f("N", 4, "M", 7), f(6, 4, 2, 3), f(6)],
+    conv2d_groups=[lambda x, w: F.conv2d(x, w, None, 1, 1, 1, 4), f("N", 4, 5, 5), f(8, 1, 3, 3)],
+    conv3d=[lambda x, w: F.conv3d(x, w, stride=2, padding=1), f("N", 2, 4, 5, 4), f(3, 2, 3, 3, 3)],
+    convolution=[lambda x, w: (torch.convolution(x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1),
+                               torch.convolution(x, w, None, [2, 2], [1, 1], [1, 1], True, [1, 1], 1)), f("N", 4, 5, 5),
+                               f(4, 4, 3, 3)],
+    conv_transpose1d=[lambda x, w, c: (F.conv_transpose1d(x, w, c), F.conv_transpose1d(x, w, c, 2, 1, 1)), f("N", 4, 5),
+        f(4, 3, 3), f(3)],
+    conv_transpose2d=[lambda x, w, c: (F.conv_transpose2d(x, w, c, (2, 1), 1, (1, 0), 2, 2), F.conv_transpose2d(x[0], w,
+        groups=2)),
+                      f("N", 4, 4, "M"), f(4, 3, 3, 2), f(6)],
+    conv_transpose3d=[lambda x, w: F.conv_transpose3d(x, w, stride=2), f("N", 2, 2, 3, 2), f(2, 3, 2, 2, 2)],
+    unfold=[lambda x: (F.unfold(x, (2, 3), padding=(1, 0), stride=(2, 1)), F.unfold(x, 2, dilation=2)), f("N", 3, 6, 7)],
+    fold=[lambda x: (F.fold(x, (6, 7), (2, 3), padding=(1, 0), stride=(2, 1)), F.fold(x[:, :12], (5, 6), 2)), f("N", 18, 20)],
+)  # fmt: skip
+def test_convolutions(case: Case) -> None:
+    case.tolerance |= {"rtol": 1e-4, "atol": 1e-4}
+    check(case)
+
+
+@cases(
+    max_pool1d=[lambda x: (F.max_pool1d(x, 3), F.max_pool1d(x, 3, 2, 1, ceil_mode=True), F.max_pool1d(x, 2,
+        return_indices=True)), f("N", 2, 8)],
+    max_pool2d=[lambda x: (F.max_pool2d(x, 2), F.max_pool2d(x, 3, 2, 1), F.max_pool2d(x, (2, 3), (1, 2), ceil_mode=True),
+        F.max_pool2d(x, 2, 1, 0, 2),
+                           F.max_pool2d(x[0], 2)), f("N", 2, "M", 7)],
+    max_pool2d_indices=[lambda x: (F.max_pool2d(x, 2, return_indices=True), F.max_pool2d(x, 3, 2, 1, return_indices=True)),
+        f("N", 2, 6, 7)],
+    max_pool3d=[lambda x: (F.max_pool3d(x, 2), F.max_pool3d(x, 2, return_indices=True)), f("N", 2, 4, 5, 4)],
+    max_unpool=[lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2), f("N", 2, 6, 4)],
+    avg_pool=[lambda x: (F.avg_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 3, 2, 1, ceil_mode=True,
+        count_include_pad=False),
+                         F.avg_pool2d(x, 2, divisor_override=3), F.avg_pool1d(x[0], 3, 2), F.avg_pool2d(x, 3, 2, 1,
+                         ceil_mode=True)), f("N", 2, "M", 7)],
+    avg_pool3d=[lambda x: F.avg_pool3d(x, 2, 1), f("N", 2, 4, 5, 4)],
+    adaptive=[lambda x: (F.adaptive_avg_pool2d(x, 1), F.adaptive_avg_pool2d(x, (1, 1)), F.adaptive_max_pool2d(x, 1),
+        F.adaptive_avg_pool1d(x[:, 0], 1)),
+              f("N", 2, "M", 7)],
+    adaptive_uneven=[lambda x: (F.adaptive_avg_pool2d(x, (3, 4)), F.adaptive_avg_pool2d(x, (None, 2)), F.adaptive_max_pool2d(x,
+        (2, 3), return_indices=True),
+                                F.adaptive_max_pool2d(x, (3, 7), return_indices=True), F.adaptive_avg_pool3d(x[:, None], 2)),
+                                f("N", 2, 6, 7)],
+)  # fmt: skip
+def test_pooling(case: Case) -> None:
+    check(case)
+
+
+@cases(
+    batch_norm=[lambda x, w, c, m, v: (F.batch_norm(x, m, v.abs() + 0.5, w, c), F.batch_norm(x, m, v.abs() + 0.5, eps=1e-3)),
+        f("N", 3, 4, 4), f(3), f(3), f(3), f(3)],
+    batch_norm_statistics=[lambda x, w: F.batch_norm(x, None, None, w, w, True), f("N", 3, 4), f(3)],
+    batch_norm_rows=[lambda x, m, v: F.batch_norm(x, m, v), f("N", 3), f(3), f(3, low=0.5)],
+    layer_norm=[lambda x, w, c: (F.layer_norm(x, (3,), w[0], c[0]), F.layer_norm(x, (2, 3), w, c), F.layer_norm(x, (3,)),
+        F.layer_norm(x, (3,), w[0])),
+                f("N", 2, 3), f(2, 3), f(2, 3)],
+    native_layer_norm=[lambda x: torch.native_layer_norm(x, [3], None, None, 1e-5), f("N", 3)],
+    rms_norm=[lambda x, w: (F.rms_norm(x, (3,), w), F.rms_norm(x, (3,), eps=1e-3)), f("N", 3), f(3)],
+    group_norm=[lambda x, w: (F.group_norm(x, 2, w, w), F.group_norm(x, 3), F.group_norm(x[..., 0], 2)), f("N", 6, 4), f(6)],
+    instance_norm=[lambda x, w: (F.instance_norm(x, weight=w, bias=w), F.instance_norm(x, w, w.abs() + 1,
+        use_input_stats=False)), f("N", 3, 8), f(3)],
+    local_response_norm=[lambda x: F.local_response_norm(x, 3), f("N", 5, 4)],
+)  # fmt: skip
+def test_normalization(case: Case) -> None:
+    case.tolerance |= {"rtol": 1e-4, "atol": 1e-5}
+    check(case)
+
+
+@cases(
+    plain=[lambda q, k, v: (F.scaled_dot_product_attention(q, k, v), F.scaled_dot_product_attention(q, k, v, scale=0.3)),
+           f("N", 2, 5, 4), f("N", 2, "M", 4), f("N", 2, "M", 3)],
+    masks=[lambda q, k, m, a: (F.scaled_dot_product_attention(q, k, k, m), F.scaled_dot_product_attention(q, k, k, a),
+                               F.scaled_dot_product_attention(q, k, k, m[:1])), f("N", 2, 5, 4), f("N", 2, "M", 4),
+                               b("N", 1, 5, "M"), f(5, "M")],
+    causal=[lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), f("N", 2, "M", 4)],
+    grouped=[lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True), f("N", 6, 5, 4), f("N", 2, 5, 4)],
+)  # fmt: skip
+def test_attention(case: Case) -> None:
+    check(case)
+
+
+class Recurrent(torch.nn.Module):
+    """A recurrent layer and what it is called with."""
+
+    def __init__(self, kind: str, **options: Any) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = getattr(torch.nn, kind)(3, 4, **options)
+
+    def forward(self, x: torch.Tensor, h: torch.Tensor | None = None) -> Any:
+        return self.layer(x) if h is None else self.layer(x, h)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("LSTM", {}), ("LSTM", {"num_layers": 2, "bidirectional": True, "batch_first": True}), ("LSTM", {"proj_size": 2}),
+        ("LSTM", {"bias": False, "bidirectional": True}), ("GRU", {"num_layers": 2, "batch_first": True}),
+        ("GRU", {"bidirectional": True, "bias": False}), ("RNN", {}), ("RNN", {"nonlinearity": "relu", "bidirectional": True}),
+    ],
+)  # fmt: skip
+def test_recurrent(kind: str, options: dict[str, Any]) -> None:
+    model = Recurrent(kind, **options).eval()
+    captured = capture(model, (torch.rand(5, 2, 3),), dynamic_shapes={"x": {0: "N", 1: "M"}}, options=CaptureOptions())
+    for shape in ((5, 2), (1, 3), (7, 1)):
+        x = torch.randn(*shape, 3)
+        for ours, theirs in zip(interpreter.run(captured.graph, [x.numpy()]), flat(model(x)), strict=True):
+            assert ours.shape == tuple(theirs.shape)
+            np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
+@cases(
+    lstm_cell=[lambda x, h, w, u, c: torch.lstm_cell(x, (h, h), w, u, c, c), f("N", 3), f("N", 2), f(8, 3), f(8, 2), f(8)],
+    gru_cell=[lambda x, h, w, u, c: torch.gru_cell(x, h, w, u, c, c), f("N", 3), f("N", 2), f(6, 3), f(6, 2), f(6)],
+    rnn_cell=[lambda x, h, w, u, c: (torch.rnn_tanh_cell(x, h, w, u, c, c), torch.rnn_relu_cell(x, h, w, u)),
+              f("N", 3), f("N", 2), f(2, 3), f(2, 2), f(2)],
+)  # fmt: skip
+def test_recurrent_cells(case: Case) -> None:
+    check(case)
+
+
+@cases(
+    nearest=[lambda x: (F.interpolate(x, scale_factor=2), F.interpolate(x, (7, 3)), F.interpolate(x, scale_factor=0.6),
+        F.interpolate(x, scale_factor=(1.5, 2)),
+                        F.interpolate(x, (5, 9), mode="nearest-exact")), f("N", 2, 5, 6)],
+    bilinear=[lambda x: tuple(F.interpolate(x, mode="bilinear", align_corners=a, **s) for a in (True, False) for s in
+                              ({"size": (7, 3)}, {"size": 1}, {"scale_factor": 2.5}, {"scale_factor": 0.7})), f("N", 2, 5, 6)],
+    bicubic=[lambda x: tuple(F.interpolate(x, mode="bicubic", align_corners=a, **s) for a in (True, False) for s in
+                             ({"size": (7, 3)}, {"scale_factor": 2.5}, {"scale_factor": 0.5})), f("N", 2, 6, 5)],
+    others=[lambda x: (F.interpolate(x, 7, mode="linear"), F.interpolate(x, scale_factor=2), F.interpolate(x[:,
+        None].unsqueeze(-1), (2, 9, 2), mode="trilinear"),
+                       F.interpolate(x[:, None], scale_factor=2)), f("N", 3, 5)],
+    antialias=[lambda x: (F.interpolate(x, (4, 3), mode="bilinear", antialias=True), F.interpolate(x, (4, 3), mode="bicubic",
+        antialias=True)), f("N", 2, 9, 8)],
+    dynamic=[lambda x: (F.interpolate(x, scale_factor=2), F.interpolate(x, scale_factor=0.5), F.interpolate(x, scale_factor=1.5,
+        mode="bilinear"),
+                        F.interpolate(x, size=(x.shape[2] * 2, 5), mode="bilinear"), F.interpolate(x, (3, 3))),
+                        f("N", 2, "M", 4)],
+)  # fmt: skip
+def test_resize(case: Case) -> None:
+    case.tolerance |= {"rtol": 1e-4, "atol": 1e-4}
+    check(case)
