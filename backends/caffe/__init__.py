@@ -1,0 +1,5 @@
+"""The target ``caffe``."""
+
+from isthmus.backends.caffe.backend import CaffeBackend, CaffeOptions
+
+__all__ = ["CaffeBackend", "CaffeOptions"]

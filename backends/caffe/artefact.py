@@ -1,0 +1,100 @@
+"""A finished Caffe net: its text, and its weights as handles."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isthmus.backends.base import Artefact
+from isthmus.backends.caffe import checker, text, wire
+from isthmus.backends.caffe.dialect import Dialect
+from isthmus.backends.caffe.emitter import Net
+from isthmus.backends.caffe.worker import opencv
+from isthmus.backends.protobuf_wire import together
+from isthmus.ir.dims import Dim, Symbol, evaluate, symbols
+from isthmus.ir.errors import EvaluationError, UsageError
+
+
+class CaffeArtefact(Artefact):
+    """A net for Caffe's readers.
+
+    Attributes:
+        net: its layers and weights.
+        dialect: the dialect that it is in.
+    """
+
+    def __init__(self, net: Net, dialect: Dialect) -> None:
+        super().__init__()
+        self.net = net
+        self.dialect = dialect
+
+    @property
+    def node_count(self) -> int:
+        return len(self.net.text["layer"]) - len(self.net.inputs)
+
+    @property
+    def op_counts(self) -> dict[str, int]:
+        """How many layers there are of each type."""
+        found: dict[str, int] = {}
+        for layer in self.net.text.messages("layer"):
+            found[layer["type"]] = found.get(layer["type"], 0) + 1
+        return found
+
+    @property
+    def prototxt(self) -> str:
+        """The text file."""
+        return text.write(self.net.text, self.dialect.schema)
+
+    def save(self, path: str | Path) -> list[Path]:
+        """Writes ``name.prototxt`` and ``name.caffemodel``, whichever of the two (or neither) the path names."""
+        path = Path(path)
+        stem = path.with_suffix("") if path.suffix in (".prototxt", ".caffemodel") else path
+        files = [stem.with_name(stem.name + ending) for ending in (".caffemodel", ".prototxt")]
+        # The text comes into place last: whoever sees it finds the weights.
+        with together(files) as (weights, prototxt):
+            wire.write(self.net.weights, self.dialect.schema, weights)
+            prototxt.write(self.prototxt.encode())
+        return files[::-1]
+
+    def validate(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            checker.check(*self.save(Path(folder, "net")), self.dialect)
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs, by OpenCV's dnn module in a process of its own. See `Artefact.run`."""
+        if len(inputs) != len(self.net.inputs):
+            names = ", ".join(self.net.inputs)
+            raise UsageError(f"the net takes {len(self.net.inputs)} inputs", expected=names, found=str(len(inputs)))
+        known: dict[Symbol, int] = {}
+        feeds = {}
+        for name, given, shape in zip(self.net.inputs, inputs, self.net.input_shapes, strict=True):
+            array = np.ascontiguousarray(given, np.float32).reshape(np.shape(given))
+            for dim, size in zip(shape, array.shape, strict=False):
+                known.update(dict.fromkeys(symbols(dim), size))
+            self._fits(f"the input {name}", array, shape, known)
+            feeds[name] = array
+        with tempfile.TemporaryDirectory() as folder:
+            prototxt, caffemodel = self.save(Path(folder, "net"))
+            outputs = opencv().run([str(prototxt), str(caffemodel)], feeds, self.net.outputs)
+        found = []
+        for name, shape in zip(self.net.outputs, self.net.shapes, strict=True):
+            sizes = tuple(evaluate(dim, known) for dim in shape)
+            array = outputs[name]
+            # Readers differ in whether they keep axes of size 1.
+            if [size for size in array.shape if size != 1] == [size for size in sizes if size != 1]:
+                array = array.reshape(sizes)
+            if array.shape != sizes:
+                expected, got = str(list(sizes)), str(list(array.shape))
+                raise EvaluationError(f"OpenCV gives the output {name} another shape", expected=expected, found=got)
+            found.append(array)
+        return found
+
+    @staticmethod
+    def _fits(what: str, array: Any, shape: tuple[Dim, ...], known: dict[Symbol, int]) -> None:
+        sizes = tuple(evaluate(dim, known) for dim in shape)
+        if array.shape != sizes:
+            raise EvaluationError(f"{what} has another shape", expected=str(list(sizes)), found=str(list(array.shape)))
