@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
+from torch._higher_order_ops import utils as higher_order
 
 _CONTAINERS: Final = (dict, list, set)
 
@@ -79,12 +80,15 @@ def flags(export: bool) -> Iterator[None]:
     """Torch's flags while a model is watched.
 
     The fast path of multi-head attention is off, since it would hide the model behind one op. With `export`, models that
-    ask whether they are being exported or compiled hear yes: many then leave out branches on data.
+    ask whether they are being exported or compiled hear yes: many then leave out branches on data. `torch.cond` and its kind
+    reach the watcher as they are, where torch would run its compiler on them first.
     """
     mha = torch.backends.mha.get_fastpath_enabled()
     compiler, onnx = torch.compiler, torch.onnx
     before = compiler._is_compiling_flag, compiler._is_exporting_flag, onnx.is_in_onnx_export
+    compile_and_call = higher_order._hop_compile_and_call
     torch.backends.mha.set_fastpath_enabled(False)
+    higher_order._hop_compile_and_call = _call
     try:
         if export:
             compiler._is_compiling_flag = compiler._is_exporting_flag = True
@@ -92,8 +96,13 @@ def flags(export: bool) -> Iterator[None]:
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(mha)
+        higher_order._hop_compile_and_call = compile_and_call
         compiler._is_compiling_flag, compiler._is_exporting_flag, onnx.is_in_onnx_export = before
 
 
 def _yes() -> bool:
     return True
+
+
+def _call(function: Callable[..., Any], args: Any, kwargs: Any = None) -> Any:
+    return function(*args, **(kwargs or {}))

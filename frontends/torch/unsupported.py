@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from isthmus.frontends.torch.calls import Plan
 from isthmus.frontends.torch.lowering import dtype_of
-from isthmus.frontends.torch.sizes import SizeNode
+from isthmus.frontends.torch.size_nodes import SizeNode
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.ir.dims import Dim, evaluate, resolve, symbols
 from isthmus.ir.errors import Refusal, UnsupportedError

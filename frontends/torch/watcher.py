@@ -14,9 +14,10 @@ from isthmus.frontends.torch.aliases import Aliases, Entry, Unknown, doubt, elem
 from isthmus.frontends.torch.calls import Plan, plan_of
 from isthmus.frontends.torch.lowering import Lowering, dtype_of, torch_dtype
 from isthmus.frontends.torch.provenance import Provenance
-from isthmus.frontends.torch.sizes import Ratio, SizeNode, Sizes
+from isthmus.frontends.torch.size_nodes import Ratio, SizeNode
+from isthmus.frontends.torch.sizes import Sizes
 from isthmus.frontends.torch.tensors import Watched, watched
-from isthmus.frontends.torch.undeclared import batch_norm
+from isthmus.frontends.torch.specials import SPECIALS
 from isthmus.frontends.torch.weights import TorchWeight, contents
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
@@ -42,6 +43,17 @@ class Writer(Lowering):
     def decide(self, relation: str, left: Dim, right: Dim) -> bool:
         return self.sizes.decide(relation, left, right)
 
+    def dims(self, value: Value) -> tuple[Dim, ...]:
+        shape = value.tensor.shape
+        assert shape is not None, "a watched tensor has a rank"
+        for dim in shape:
+            if dim.__class__ is not int:
+                return tuple([self.sizes.resolve(dim) for dim in shape])
+        return shape
+
+    def same(self, left: Dim, right: Dim) -> bool | None:
+        return self.sizes.prove("==", left, right)
+
 
 class Watcher(TorchDispatchMode):
     """One watch of one model.
@@ -60,6 +72,11 @@ class Watcher(TorchDispatchMode):
     """
 
     supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: torch would put a wrapper around `__torch_dispatch__` whose first call imports its compiler, for seconds."""
+        return False
 
     def __init__(self, on_size_branch: str = "record") -> None:
         super().__init__()
@@ -252,7 +269,7 @@ class Watcher(TorchDispatchMode):
             return higher_order(self, func, args, kwargs)
         plan = plan_of(func)
         try:
-            special = SPECIAL.get(plan.name)
+            special = SPECIALS.get(plan.name)
             if special is not None:
                 found = special(self, *args, **kwargs)
                 if found is not NotImplemented:
@@ -456,7 +473,7 @@ class Watcher(TorchDispatchMode):
         value = self.value(tensor)
         content = self.w.knowledge.content(value)
         if content is not None:
-            return content.reshape(-1).item() if content.size == 1 else _not_scalar(content.size)
+            return self._only(content)
         dtype = value.tensor.dtype
         if not dtype.is_integer:
             self.escapes(what, tensor)
@@ -469,6 +486,12 @@ class Watcher(TorchDispatchMode):
             b.bind(self.w.cast(scalar, dtypes.i64), symbol=symbol)
             known = self._items[value] = symbol.dim
         return self.sizes.give(known)
+
+    @staticmethod
+    def _only(content: np.ndarray[Any, Any]) -> Any:
+        if content.size != 1:
+            raise RuntimeError(f"a Tensor with {content.size} elements cannot be converted to Scalar")
+        return content.reshape(-1)[0].item()
 
     def truth(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is true, for a branch of the program.
@@ -515,77 +538,3 @@ class Watcher(TorchDispatchMode):
 
 def _itself(argument: Any) -> Any:
     return argument
-
-
-def _not_scalar(size: int) -> Any:
-    raise RuntimeError(f"a Tensor with {size} elements cannot be converted to Scalar")
-
-
-def _item(watcher: Watcher, tensor: torch.Tensor) -> Any:
-    return watcher.item(tensor)
-
-
-def _is_nonzero(watcher: Watcher, tensor: torch.Tensor) -> bool:
-    return watcher.truth(tensor)
-
-
-def _equal(watcher: Watcher, tensor: torch.Tensor, other: torch.Tensor, **options: Any) -> bool:
-    left, right = (watcher.w.knowledge.content(watcher.value(x)) for x in (tensor, other))
-    if left is None or right is None:
-        watcher.escapes("the truth", tensor if left is None else other)
-    if options:
-        return bool(np.allclose(left, right, options.get("rtol", 1e-5), options.get("atol", 1e-8), options.get("equal_nan", False)))
-    return bool(left.shape == right.shape and (left == right).all())
-
-
-def _allclose(
-    watcher: Watcher, tensor: torch.Tensor, other: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False,
-) -> bool:  # fmt: skip
-    return _equal(watcher, tensor, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
-
-
-def _size(watcher: Watcher, tensor: torch.Tensor, dim: int | None = None) -> Any:
-    return tensor.shape if dim is None else tensor.shape[dim]
-
-
-def _sym_stride(watcher: Watcher, tensor: torch.Tensor, dim: int | None = None) -> Any:
-    return tensor.stride() if dim is None else tensor.stride(dim)
-
-
-def _numel(watcher: Watcher, tensor: torch.Tensor) -> Any:
-    count: Any = 1
-    for size in tensor.shape:
-        count = operator.mul(count, size)
-    return count
-
-
-def _device(watcher: Watcher, tensor: torch.Tensor) -> torch.device:
-    return tensor.device
-
-
-def _check(watcher: Watcher, *args: Any, **kwargs: Any) -> None:
-    """Checks of metadata and sizes, which `infer` makes anyway."""
-
-
-SPECIAL: Final[dict[str, Callable[..., Any]]] = {
-    "aten.item.default": _item,
-    "aten._local_scalar_dense.default": _item,
-    "aten.is_nonzero.default": _is_nonzero,
-    "aten.equal.default": _equal,
-    "aten.allclose.default": _allclose,
-    "aten.sym_size.int": _size,
-    "aten.sym_size.default": _size,
-    "aten.size.int": _size,
-    "aten.size.default": _size,
-    "aten.sym_stride.int": _sym_stride,
-    "aten.sym_stride.default": _sym_stride,
-    "aten.sym_numel.default": _numel,
-    "aten.numel.default": _numel,
-    "prim.device.default": _device,
-    "aten.batch_norm.default": batch_norm,
-    "aten._assert_tensor_metadata.default": _check,
-    "aten._assert_scalar.default": _check,
-    "aten.sym_constrain_range.default": _check,
-    "aten.sym_constrain_range_for_size.default": _check,
-}
-"""Ops whose result is no tensor, and ops that write without saying so; `NotImplemented` goes on as for any other op."""

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from watching import agree
 
 from isthmus.frontends.torch import CaptureOptions, capture
-from isthmus.frontends.torch.sizes import Ratio, square_root
+from isthmus.frontends.torch.size_nodes import Ratio, square_root
 from isthmus.ir.dims import Expr, Symbol, evaluate
 from isthmus.ir.errors import CaptureError, IsthmusError
 from isthmus.ir.symbols import Symbols

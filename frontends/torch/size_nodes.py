@@ -1,0 +1,499 @@
+"""The nodes of `torch.SymInt`, `SymFloat` and `SymBool`: expressions over our own dims, in place of sympy's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+import torch.fx.experimental.sym_node  # installs the arithmetic of SymInt, SymFloat and SymBool
+from isthmus.frontends.torch.relations import HOLDS, NEGATED
+from isthmus.ir import dims
+from isthmus.ir.dims import Dim, Expr, floordiv, resolve
+
+if TYPE_CHECKING:
+    from isthmus.frontends.torch.sizes import Sizes
+
+EXACT: Final = 1 << 20
+"""Numerators and denominators up to here keep floats exact for every size below 2**32."""
+
+
+def _exact(x: Fraction) -> bool:
+    """Whether sizes times this number are exact as floats."""
+    return abs(x.numerator) <= EXACT and x.denominator <= EXACT and x.denominator & (x.denominator - 1) == 0
+
+
+class Ratio:
+    """A float computed from sizes: ``num / den``.
+
+    Attributes:
+        num: a dim.
+        den: a dim, positive.
+        exact: no rounding has happened: `den` is a small power of two. Rounding down or up is right even when one
+            has, since a quotient that is no integer is at least ``1/den`` away from the next one.
+        root: this is the square root of the quotient.
+    """
+
+    __slots__ = ("den", "num", "root")
+
+    def __init__(self, num: Dim, den: Dim = 1, root: bool = False) -> None:
+        common = math.gcd(den, *(c for _, c in num.terms)) if isinstance(num, Expr) and isinstance(den, int) else 1
+        quotient = dims.exact_quotient(num, common) if common > 1 else None
+        if quotient is not None:
+            num, den = quotient, den // common  # type: ignore[operator, assignment]
+        elif isinstance(den, Expr):
+            whole = dims.exact_quotient(num, den)
+            if whole is not None:
+                num, den = whole, 1
+        self.num = num
+        self.den = den
+        self.root = root
+
+    @property
+    def exact(self) -> bool:
+        """Whether no rounding has happened."""
+        return not self.root and isinstance(self.den, int) and self.den <= EXACT and self.den & (self.den - 1) == 0
+
+    def __str__(self) -> str:
+        text = str(self.num) if self.den.__class__ is int and self.den == 1 else f"({self.num})/({self.den})"
+        return f"sqrt({text})" if self.root else text
+
+    def floor(self) -> Dim | None:
+        """The integer below."""
+        return None if self.root else floordiv(self.num, self.den)
+
+    def ceil(self) -> Dim | None:
+        """The integer above."""
+        return None if self.root else dims.ceildiv(self.num, self.den)
+
+    def round(self) -> Dim | None:
+        """The nearest integer, ties to even."""
+        if self.root:
+            return None
+        doubled: Dim = 2 * self.num + self.den
+        nearest = floordiv(doubled, 2 * self.den)
+        if isinstance(self.den, int) and self.den % 2:
+            return nearest
+        tie = 1 - dims.minimum(1, dims.mod(doubled, 2 * self.den))
+        return nearest - tie * dims.mod(nearest, 2)
+
+
+def ratio(x: Any) -> Ratio | None:
+    """A number or float as a ratio of dims; None where floats would round differently."""
+    if isinstance(x, Ratio):
+        return x
+    if isinstance(x, float):
+        if not math.isfinite(x):
+            return None
+        fraction = Fraction(x)
+        return Ratio(fraction.numerator, fraction.denominator) if _exact(fraction) else None
+    return Ratio(x)
+
+
+def square_root(x: Dim) -> Dim | None:
+    """The dim whose square this is; None when there is none."""
+    if isinstance(x, int):
+        root = math.isqrt(x) if x >= 0 else 0
+        return root if root * root == x else None
+    if len(x.terms) != 1:
+        return None
+    monomial, coefficient = x.terms[0]
+    number = square_root(coefficient)
+    if number is None or any(monomial.count(atom) % 2 for atom in monomial):
+        return None
+    root_dim: Dim = number
+    for atom in sorted(set(monomial), key=lambda atom: atom.key):
+        root_dim = root_dim * Expr((((atom,) * (monomial.count(atom) // 2), 1),))
+    return root_dim
+
+
+class SizeNode:
+    """What `torch.SymInt`, `SymFloat` and `SymBool` ask of their node.
+
+    Attributes:
+        sizes: the capture's sizes.
+        expr: a dim for an integer; a `Ratio` or a float for a float; a relation, a bool or a nested tuple
+            ``("and" | "or", left, right)`` for a bool.
+        kind: int, float or bool.
+    """
+
+    __slots__ = ("expr", "kind", "sizes")
+
+    add: Callable[..., SizeNode]
+    sub: Callable[..., SizeNode]
+    mul: Callable[..., SizeNode]
+    ge: Callable[..., SizeNode]
+
+    def __init__(self, sizes: Sizes, expr: Any, kind: type) -> None:
+        self.sizes = sizes
+        self.expr = expr
+        self.kind = kind
+
+    # ---- what it is
+
+    def is_int(self) -> bool:
+        return self.kind is int
+
+    def is_float(self) -> bool:
+        return self.kind is float
+
+    def is_bool(self) -> bool:
+        return self.kind is bool
+
+    def is_nested_int(self) -> bool:
+        return False
+
+    def nested_int(self) -> None:
+        return None
+
+    def is_symbolic(self) -> bool:
+        return True
+
+    def is_constant(self) -> bool:
+        return self.constant is not None
+
+    @property
+    def constant(self) -> int | float | bool | None:
+        """The number, where there is no doubt about it."""
+        return self.expr if isinstance(self.expr, (int, float)) else None
+
+    def constant_int(self) -> int | None:
+        return self.maybe_as_int()
+
+    def constant_bool(self) -> bool | None:
+        return self.maybe_as_bool()
+
+    def maybe_as_int(self) -> int | None:
+        return self.expr if self.kind is int and isinstance(self.expr, int) else None
+
+    def maybe_as_float(self) -> float | None:
+        return float(self.expr) if self.kind is float and isinstance(self.expr, (int, float)) else None
+
+    def maybe_as_bool(self) -> bool | None:
+        return self.expr if isinstance(self.expr, bool) else None
+
+    def has_hint(self) -> bool:
+        return True
+
+    @property
+    def hint(self) -> Any:
+        return self.require_hint()
+
+    def require_hint(self, *_: Any) -> Any:
+        if self.kind is int:
+            return self.sizes.hint(self.expr)
+        if self.kind is float:
+            if isinstance(self.expr, (int, float)):
+                return float(self.expr)
+            value = self.sizes.hint(self.expr.num) / self.sizes.hint(self.expr.den)
+            return math.sqrt(value) if self.expr.root else value
+        return self._truth(lambda relation, left, right: HOLDS[relation](self.sizes.hint(left), self.sizes.hint(right)))
+
+    def clone(self) -> SizeNode:
+        return self
+
+    def _graph_repr(self) -> Any:
+        if self.kind is bool and isinstance(self.expr, tuple):
+            first, second, third = self.expr
+            return f"{second} {first} {third}" if first in HOLDS else f"({second}) {first} ({third})"
+        return f"{self.expr}"
+
+    str = __repr__ = _graph_repr
+
+    def wrap_int(self, n: int) -> SizeNode:
+        return SizeNode(self.sizes, n, int)
+
+    def wrap_float(self, x: float) -> SizeNode:
+        return SizeNode(self.sizes, x, float)
+
+    def wrap_bool(self, x: bool) -> SizeNode:
+        return SizeNode(self.sizes, x, bool)
+
+    # ---- Python or C++ needs an answer
+
+    def guard_int(self, file: Any = None, line: Any = None) -> int:
+        dim = resolve(self.expr) if self.kind is int else self.expr
+        return dim if isinstance(dim, int) else self.sizes.fix(dim, self.sizes.hint(dim))
+
+    int_ = guard_int
+
+    def guard_float(self, file: Any = None, line: Any = None) -> float:
+        if isinstance(self.expr, (int, float)):
+            return float(self.expr)
+        self.sizes.fix(self.expr.num, self.sizes.hint(self.expr.num))
+        self.sizes.fix(self.expr.den, self.sizes.hint(self.expr.den))
+        return float(self.hint)
+
+    def guard_bool(self, file: Any = None, line: Any = None) -> bool:
+        return bool(self._truth(self.sizes.decide))
+
+    bool_ = guard_bool
+
+    def _truth(self, decide: Callable[..., bool | None]) -> bool | None:
+        return _truth(self.expr, decide)
+
+    def _proved(self, unknown: bool) -> bool:
+        answer = self._truth(self.sizes.prove)
+        return unknown if answer is None else answer
+
+    def statically_known_true(self, file: Any = None, line: Any = None) -> bool:
+        return self._proved(False)
+
+    def guard_size_oblivious(self, file: Any = None, line: Any = None) -> bool:
+        return self._proved(False)
+
+    def guard_or_false(self, file: Any = None, line: Any = None) -> bool:
+        return self._proved(False)
+
+    def guard_or_true(self, file: Any = None, line: Any = None) -> bool:
+        return self._proved(True)
+
+    def expect_true(self, file: Any = None, line: Any = None) -> bool:
+        return self.guard_bool()
+
+    def expect_size(self, file: Any = None, line: Any = None) -> bool:
+        return bool(self.ge(self.wrap_int(0)).guard_bool())
+
+    # ---- arithmetic
+
+    def _int(self, dim: Dim) -> SizeNode:
+        return SizeNode(self.sizes, dim, int)
+
+    def _ratio(self, x: Any, what: Any) -> SizeNode:
+        if x is None:
+            self.sizes.refuse(
+                f"the model computes {what}, a float that is no exact ratio of sizes",
+                "compute sizes with integers (//, %, *), or with factors such as 0.5 and 1.5 that floats hold exactly",
+            )
+        if isinstance(x, Ratio) and not x.root and isinstance(x.num, int) and isinstance(x.den, int):
+            return SizeNode(self.sizes, x.num / x.den, float)
+        return SizeNode(self.sizes, x, float)
+
+    def neg(self) -> SizeNode:
+        return self._int(-self.expr) if self.kind is int else self.wrap_float(0.0).sub(self)
+
+    def pos(self) -> SizeNode:
+        return self
+
+    def abs(self) -> SizeNode:
+        return self.neg() if self.sizes.decide("<", self._floor(), 0) else self
+
+    def _floor(self) -> Dim:
+        found = self.expr if self.kind is int else None if (r := ratio(self.expr)) is None else r.floor()
+        return self._whole(found, "rounded down")
+
+    def _whole(self, found: Dim | None, how: Any) -> Dim:
+        if found is None:
+            self.sizes.refuse(f"{self} {how} is no exact expression of sizes", "compute sizes with integers (//, %, *)")
+        return found
+
+    def floor(self) -> SizeNode:
+        return self._int(self._floor())
+
+    def ceil(self) -> SizeNode:
+        found = self.expr if self.kind is int else None if (r := ratio(self.expr)) is None else r.ceil()
+        return self._int(self._whole(found, "rounded up"))
+
+    def round(self, digits: int | None = None) -> SizeNode:
+        if digits:
+            self.sizes.refuse(f"{self} is rounded to {digits} digits", "compute sizes with integers (//, %, *)")
+        found = self.expr if self.kind is int else None if (r := ratio(self.expr)) is None else r.round()
+        whole = self._int(self._whole(found, "rounded"))
+        return whole if digits is None else whole.sym_float()
+
+    def trunc(self) -> SizeNode:
+        if self.kind is float and not isinstance(self.expr, (int, float)) and not self.expr.root:
+            return self.ceil() if self.sizes.decide("<", self.expr.num, 0) else self.floor()
+        return self.floor()
+
+    def sym_int(self) -> SizeNode:
+        return self if self.kind is int else self.trunc()
+
+    def sym_float(self) -> SizeNode:
+        return self if self.kind is float else self._ratio(Ratio(self.expr), "")
+
+    def is_integer(self) -> SizeNode:
+        if self.kind is int:
+            return self.wrap_bool(True)
+        return SizeNode(self.sizes, ("==", dims.mod(self.expr.num, self.expr.den), 0), bool)
+
+    def sqrt(self) -> SizeNode:
+        r = ratio(self.expr)
+        num, den = (None, None) if r is None else (square_root(r.num), square_root(r.den))
+        if num is not None and den is not None:
+            return self._ratio(Ratio(num, den), "")
+        return self._ratio(None if r is None or r.root else Ratio(r.num, r.den, root=True), f"the square root of {self}")
+
+    sym_sqrt = sqrt
+
+    def sym_not(self) -> SizeNode:
+        return SizeNode(self.sizes, _negated(self.expr), bool)
+
+    def sym_sum(self, nodes: Any) -> SizeNode:
+        total: Dim = 0
+        for node in nodes:
+            total = total + node.expr
+        return self._int(total)
+
+    def sym_ite(self, then: SizeNode, other: SizeNode) -> SizeNode:
+        return then if self.guard_bool() else other
+
+    def floordiv(self, other: SizeNode) -> SizeNode:
+        if self.kind is int and other.kind is int:
+            if self.sizes.prove("==", other.expr, 0):
+                raise ZeroDivisionError("integer division or modulo by zero")
+            return self._int(floordiv(self.expr, other.expr))
+        return self.truediv(other).floor().sym_float()
+
+    int_floordiv = floordiv
+
+    def mod(self, other: SizeNode) -> SizeNode:
+        if self.kind is int and other.kind is int:
+            return self._int(dims.mod(self.expr, other.expr))
+        return self.sub(other.mul(self.truediv(other).floor().sym_float()))
+
+    python_mod = mod
+
+    def pow(self, other: SizeNode) -> SizeNode:
+        exponent = other.constant
+        if self.kind is int and isinstance(exponent, int) and exponent >= 0:
+            return self._int(dims.product([self.expr] * exponent))
+        if exponent == 0.5:
+            return self.sqrt()
+        if isinstance(exponent, float) and exponent.is_integer() and 0 <= exponent <= 8:
+            result = self.wrap_float(1.0)
+            for _ in range(int(exponent)):
+                result = result.mul(self)
+            return result
+        if exponent == -0.5:
+            return self.wrap_float(1.0).truediv(self.sqrt())
+        return self._ratio(None, f"{self} ** {other}")
+
+    float_pow = pow_by_natural = pow
+
+    def truediv(self, other: SizeNode) -> SizeNode:
+        what = f"{self} / {other}"
+        left, right = ratio(self.expr), ratio(other.expr)
+        if left is None or right is None:
+            return self._ratio(None, what)
+        if left.root or right.root:
+            if left.root and right.exact and isinstance(right.num, int) and isinstance(right.den, int):
+                return self._ratio(Ratio(left.num * right.den**2, left.den * right.num**2, root=True), what)
+            if right.root and left.exact and isinstance(left.num, int) and isinstance(left.den, int) and left.num >= 0:
+                return self._ratio(Ratio(right.den * left.num**2, right.num * left.den**2, root=True), what)
+            return self._ratio(None, what)
+        if self.sizes.prove("==", right.num, 0):
+            raise ZeroDivisionError("division by zero")
+        if self.sizes.decide("<", right.num, 0):
+            left, right = Ratio(-left.num, left.den), Ratio(-right.num, right.den)
+        return self._ratio(Ratio(left.num * right.den, left.den * right.num), what)
+
+    float_truediv = int_truediv = truediv
+
+    # ---- C++ asks these about whole shapes; `unknown` is "no"
+
+    def is_contiguous(self, sizes: Any, strides: Any) -> SizeNode:
+        key = ("contiguous", *(node.expr for node in sizes), *(node.expr for node in strides))
+        found = self.sizes.nodes.get(key)
+        if found is None:
+            found = self.sizes.nodes[key] = self.wrap_bool(_is_contiguous(key[1 : len(sizes) + 1], key[len(sizes) + 1 :]))
+        return found
+
+    def is_non_overlapping_and_dense(self, sizes: Any, strides: Any) -> SizeNode:
+        return self.is_contiguous(sizes, strides)
+
+    is_non_overlapping_and_dense_indicator = is_non_overlapping_and_dense
+
+    def _no(self, sizes: Any, strides: Any) -> SizeNode:
+        return self.wrap_bool(False)
+
+    is_channels_last_contiguous_2d = is_channels_last_contiguous_3d = _no
+    is_channels_last_strides_2d = is_channels_last_strides_3d = _no
+
+
+def _is_contiguous(sizes: Sequence[Dim], strides: Sequence[Dim]) -> bool:
+    expected: Dim = 1
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if size == 1:
+            continue
+        if stride != expected:
+            return False
+        expected = expected * size
+    return True
+
+
+def _negated(expr: Any) -> Any:
+    if isinstance(expr, bool):
+        return not expr
+    word, left, right = expr
+    if word in NEGATED:
+        return NEGATED[word], left, right
+    return {"and": "or", "or": "and"}[word], _negated(left), _negated(right)
+
+
+def _truth(expr: Any, decide: Callable[[str, Dim, Dim], bool | None]) -> bool | None:
+    if isinstance(expr, bool):
+        return expr
+    word, left, right = expr
+    if word in NEGATED:
+        return decide(word, left, right)
+    first = _truth(left, decide)
+    if first is (word == "or"):
+        return first
+    second = _truth(right, decide)
+    if second is (word == "or"):
+        return second
+    return None if first is None or second is None else second
+
+
+def _arithmetic(name: str, on_dims: Callable[[Any, Any], Any], on_ratios: Callable[[Ratio, Ratio], Ratio]) -> None:
+    def method(self: SizeNode, other: SizeNode) -> SizeNode:
+        if self.kind is int and other.kind is int:
+            key = (name, self.expr, other.expr)
+            found = self.sizes.nodes.get(key)
+            if found is None:
+                found = self.sizes.nodes[key] = SizeNode(self.sizes, on_dims(self.expr, other.expr), int)
+            return found
+        left, right = ratio(self.expr), ratio(other.expr)
+        usable = left is not None and right is not None and left.exact and right.exact
+        return self._ratio(on_ratios(left, right) if usable else None, f"{name} of {self} and {other}")  # type: ignore[arg-type]
+
+    setattr(SizeNode, name, method)
+
+
+_arithmetic("add", lambda a, b: a + b, lambda a, b: Ratio(a.num * b.den + b.num * a.den, a.den * b.den))
+_arithmetic("sub", lambda a, b: a - b, lambda a, b: Ratio(a.num * b.den - b.num * a.den, a.den * b.den))
+_arithmetic("mul", lambda a, b: a * b, lambda a, b: Ratio(a.num * b.num, a.den * b.den))
+_arithmetic("sym_min", dims.minimum, lambda a, b: Ratio(dims.minimum(a.num * b.den, b.num * a.den), a.den * b.den))
+_arithmetic("sym_max", dims.maximum, lambda a, b: Ratio(dims.maximum(a.num * b.den, b.num * a.den), a.den * b.den))
+
+
+def _comparison(name: str, relation: str) -> None:
+    def method(self: SizeNode, other: SizeNode) -> SizeNode:
+        left, right = self.expr, other.expr
+        if self.kind is float or other.kind is float:
+            a, b = ratio(self.expr), ratio(other.expr)
+            if a is None or b is None or a.root or b.root:
+                return self._ratio(None, f"{self} {relation} {other}")
+            left, right = a.num * b.den, b.num * a.den
+        known = self.sizes.prove(relation, left, right)
+        return SizeNode(self.sizes, (relation, left, right) if known is None else known, bool)
+
+    setattr(SizeNode, name, method)
+
+
+for _name, _relation in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():
+    _comparison(_name, _relation)
+
+
+def _connective(names: tuple[str, ...], word: str) -> None:
+    def method(self: SizeNode, other: SizeNode) -> SizeNode:
+        return SizeNode(self.sizes, (word, self.expr, other.expr), bool)
+
+    for name in names:
+        setattr(SizeNode, name, method)
+
+
+_connective(("sym_and", "and_", "bitwise_and"), "and")
+_connective(("sym_or", "or_", "bitwise_or"), "or")

@@ -1,0 +1,115 @@
+"""Ops whose result is no tensor, ops that write without saying so, and ops that the table of lowerings leaves out."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+from isthmus.frontends.torch.lowering import Lowering, lowers
+from isthmus.ir.graph import Value
+
+if TYPE_CHECKING:
+    from isthmus.frontends.torch.watcher import Watcher
+
+
+@lowers("aten.zero")
+def zero(w: Lowering, self: Value) -> Value:
+    """The functional form of ``zero_``."""
+    result: Value = w.b.expand(w.tensor(0, self.tensor.dtype), shape=w.dims(self))
+    return result
+
+
+def _batch_norm(
+    watcher: Watcher, input: torch.Tensor, weight: Any, bias: Any, running_mean: Any, running_var: Any,
+    training: bool, momentum: float, eps: float, cudnn_enabled: bool,
+) -> Any:  # fmt: skip
+    """In training mode the running statistics move towards the batch's, the variance with Bessel's correction."""
+    if training and running_mean is not None:
+        w, b = watcher.w, watcher.w.b
+        x = watcher.value(input)
+        axes = [axis for axis in range(w.rank(x)) if axis != 1]
+        for running, moment in (
+            (running_mean, b.reduce_mean(x, axes=axes)),
+            (running_var, b.reduce_var(x, axes=axes, correction=1)),
+        ):
+            old = watcher.value(running)
+            dtype = old.tensor.dtype
+            kept = b.mul(old, w.tensor(1 - momentum, dtype))
+            watcher.put(running, b.add(kept, b.mul(w.cast(moment, dtype), w.tensor(momentum, dtype))))
+        # The batch's own statistics are in use, so that the rest is batch norm without running ones.
+        plain = torch.ops.aten.batch_norm.default
+        return watcher.__torch_dispatch__(plain, (), (input, weight, bias, None, None, True, momentum, eps, cudnn_enabled))
+    return NotImplemented
+
+
+def _item(watcher: Watcher, tensor: torch.Tensor) -> Any:
+    return watcher.item(tensor)
+
+
+def _is_nonzero(watcher: Watcher, tensor: torch.Tensor) -> bool:
+    return watcher.truth(tensor)
+
+
+def _equal(watcher: Watcher, tensor: torch.Tensor, other: torch.Tensor, **options: Any) -> bool:
+    left, right = (watcher.w.knowledge.content(watcher.value(x)) for x in (tensor, other))
+    if left is None or right is None:
+        watcher.escapes("the truth", tensor if left is None else other)
+    if options:
+        return bool(np.allclose(left, right, options.get("rtol", 1e-5), options.get("atol", 1e-8), options.get("equal_nan", False)))
+    return bool(left.shape == right.shape and (left == right).all())
+
+
+def _allclose(
+    watcher: Watcher, tensor: torch.Tensor, other: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False,
+) -> bool:  # fmt: skip
+    return _equal(watcher, tensor, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
+
+
+def _size(watcher: Watcher, tensor: torch.Tensor, dim: int | None = None) -> Any:
+    return tensor.shape if dim is None else tensor.shape[dim]
+
+
+def _sym_stride(watcher: Watcher, tensor: torch.Tensor, dim: int | None = None) -> Any:
+    return tensor.stride() if dim is None else tensor.stride(dim)
+
+
+def _numel(watcher: Watcher, tensor: torch.Tensor) -> Any:
+    count: Any = 1
+    for size in tensor.shape:
+        count = operator.mul(count, size)
+    return count
+
+
+def _device(watcher: Watcher, tensor: torch.Tensor) -> torch.device:
+    return tensor.device
+
+
+def _check(watcher: Watcher, *args: Any, **kwargs: Any) -> None:
+    """Checks of metadata and sizes, which `infer` makes anyway."""
+
+
+SPECIALS: Final[dict[str, Callable[..., Any]]] = {
+    "aten.item.default": _item,
+    "aten._local_scalar_dense.default": _item,
+    "aten.is_nonzero.default": _is_nonzero,
+    "aten.equal.default": _equal,
+    "aten.allclose.default": _allclose,
+    "aten.sym_size.int": _size,
+    "aten.sym_size.default": _size,
+    "aten.size.int": _size,
+    "aten.size.default": _size,
+    "aten.sym_stride.int": _sym_stride,
+    "aten.sym_stride.default": _sym_stride,
+    "aten.sym_numel.default": _numel,
+    "aten.numel.default": _numel,
+    "prim.device.default": _device,
+    "aten.batch_norm.default": _batch_norm,
+    "aten._assert_tensor_metadata.default": _check,
+    "aten._assert_scalar.default": _check,
+    "aten.sym_constrain_range.default": _check,
+    "aten.sym_constrain_range_for_size.default": _check,
+}
+"""Ops whose result is no tensor, and ops that write without saying so; `NotImplemented` goes on as for any other op."""
