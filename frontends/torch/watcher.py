@@ -432,6 +432,11 @@ class Watcher(TorchDispatchMode):
         results = list(found) if isinstance(found, (tuple, list)) else [found]
         if plan.lists:  # torch._foreach_*_: a list is written to
             targets = [item for target in targets for item in target]
+        if any(given.alias_info is not None for given in plan.functional._schema.returns):  # transpose_ moves no elements
+            old = self.value(targets[0])
+            if results[0] is not old:
+                change = f"{list(self.w.dims(old))} to {list(self.w.dims(results[0]))}"
+                raise Refusal(f"a write would change the shape {change}", remedy="write out of place")
         for target, result in zip(targets, results, strict=False):
             self.put(target, result)
         returned = [names[name] for name in plan.returned]
