@@ -152,14 +152,38 @@ def _group_norm(e: Emitter, node: Node, x: str, scale: str | None, bias: str | N
 
 @emits("attention", since=23)
 def _attention(e: Emitter, node: Node, q: str, k: str, v: str, mask: str | None) -> Any:
-    if len(shape_of(node)) != 4 or len(shape_of(node, 1)) != 4 or len(shape_of(node, 2)) != 4:
-        refuse("ONNX's Attention takes [batch, heads, length, size]")
-    leads = [shape_of(node, index)[:2] for index in range(3)]
-    if any(same(left, right) is not True for lead in leads for left, right in zip(leads[0], lead, strict=True)):
-        refuse("ONNX's Attention does not broadcast batch and heads")
-    if mask is not None and same(shape_of(node, 3)[-1], shape_of(node, 1)[-2]) is not True:
-        refuse("ONNX's Attention takes a narrower mask to hide what it does not reach")
+    if not _heads_fit(node):
+        refuse("ONNX's Attention takes [batch, heads, length, size], and broadcasts neither batch nor heads")
+    # A narrower mask means another thing: it hides what it does not reach. Until opset 24, where it has a kernel of its own,
+    # onnxruntime wants all rows too; later it runs the standard's function, which broadcasts them.
+    if mask is not None and not _mask_fits(node, rows=e.opset < 25):
+        refuse("Attention does not broadcast the mask")
     return e.op("Attention", q, k, v, mask, scale=node.attrs["scale"], is_causal=int(node.attrs["causal"]) or None)
+
+
+def _heads_fit(node: Node) -> bool:
+    """Whether q, k and v are [batch, heads, length, size] with the same batch and heads."""
+    shapes = [shape_of(node, index) for index in range(3)]
+    leads = [shape[:2] for shape in shapes]
+    return {len(shape) for shape in shapes} == {4} and all(
+        same(left, right) is True for lead in leads for left, right in zip(leads[0], lead, strict=True)
+    )
+
+
+def _mask_fits(node: Node, rows: bool) -> bool:
+    """Whether the mask has all columns and, where asked for, all rows. One of rank 0 or 1 has no rows."""
+    shape = shape_of(node, 3)
+    wanted = (shape_of(node)[-2] if rows or len(shape) < 2 else shape[-2], shape_of(node, 1)[-2])
+    return len(shape) >= 2 and all(same(old, new) is True for old, new in zip(shape[-2:], wanted, strict=True))
+
+
+@lowers("attention", since=23)
+def _attention_with_whole_mask(b: Builder, node: Node, q: Value, k: Value, v: Value, mask: Value | None) -> Any:
+    """A mask that only has to be broadcast is expanded; layers that share it share that."""
+    if mask is None or not _heads_fit(node) or _mask_fits(node, rows=True):
+        return _attention_plain(b, node, q, k, v, mask)
+    whole = b.expand(mask, shape=[*shape_of(node, 3)[:-2], shape_of(node)[-2], shape_of(node, 1)[-2]])
+    return b.attention(q, k, v, whole, **node.attrs)
 
 
 @lowers("attention")

@@ -16,17 +16,17 @@ from isthmus.ir.dims import Dim, same
 from isthmus.ir.graph import Node, Value
 
 
-def _window(node: Node, dilations: bool) -> dict[str, Any]:
+def _window(e: Emitter, node: Node, dilations: bool) -> dict[str, Any]:
     attrs = node.attrs
     found = {"kernel_shape": attrs["kernel"], "strides": attrs["strides"], "pads": attrs["pads"]}
     if dilations:
         found["dilations"] = attrs["dilations"]
     if attrs["ceil_mode"]:
-        _round_up(node, found)
+        _round_up(e, node, found)
     return found
 
 
-def _round_up(node: Node, found: dict[str, Any]) -> None:
+def _round_up(e: Emitter, node: Node, found: dict[str, Any]) -> None:
     """Says `ceil_mode` where ONNX counts windows as torch does, and otherwise in other words.
 
     Torch drops a last window that would start behind the input, which ONNX does since opset 22 only, and which cannot
@@ -39,7 +39,7 @@ def _round_up(node: Node, found: dict[str, Any]) -> None:
     ends, safe, plain = list(attrs["pads"][count:]), True, True
     for axis, (size, wanted) in enumerate(zip(shape_of(node)[2:], (node.results[0].tensor.shape or ())[2:], strict=True)):
         reach, stride = (attrs["kernel"][axis] - 1) * dilations[axis] + 1, attrs["strides"][axis]
-        safe = safe and stride <= reach - ends[axis]
+        safe = safe and (e.opset >= 22 or stride <= reach - ends[axis])
         plain = plain and same((size + attrs["pads"][axis] + ends[axis] - reach) // stride + 1, wanted) is True
         if isinstance(size, int) and isinstance(wanted, int):
             ends[axis] = max(ends[axis], (wanted - 1) * stride + reach - size - attrs["pads"][axis])
@@ -58,7 +58,7 @@ def _round_up(node: Node, found: dict[str, Any]) -> None:
 @emits("max_pool")
 def _max_pool(e: Emitter, node: Node, x: str) -> Any:
     _check_pads(node)
-    return e.op("MaxPool", x, **_window(node, True))
+    return e.op("MaxPool", x, **_window(e, node, True))
 
 
 @emits("max_pool_with_index")
@@ -66,7 +66,7 @@ def _max_pool_with_index(e: Emitter, node: Node, x: str) -> Any:
     _check_pads(node)
     if node.attrs["convention"] != "flat":
         refuse("ONNX counts the indices over the whole tensor")
-    return e.op("MaxPool", x, results=2, **_window(node, True))
+    return e.op("MaxPool", x, results=2, **_window(e, node, True))
 
 
 def _check_pads(node: Node) -> None:
@@ -107,7 +107,7 @@ def _avg_pool(e: Emitter, node: Node, x: str) -> Any:
     if attrs["divisor"] is not None:
         refuse("ONNX's AveragePool has no divisor of its own")
     include = int(attrs["count_include_pad"] and any(attrs["pads"]))
-    return e.op("AveragePool", x, **_window(node, False), count_include_pad=include or None)
+    return e.op("AveragePool", x, **_window(e, node, False), count_include_pad=include or None)
 
 
 @lowers("avg_pool")

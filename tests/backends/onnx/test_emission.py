@@ -409,7 +409,7 @@ def test_coarse_ops_are_kept_where_they_can_be(m: Model, opset: int, ops: dict[s
     assert m.emit(m.b.gelu(m.input(2)), opset=opset).op_counts == ops
 
 
-@pytest.mark.parametrize("opset", [17, NEWEST])
+@pytest.mark.parametrize("opset", [17, 23, 24, NEWEST])
 @pytest.mark.parametrize("kind", ["bool", "float", "none"])
 def test_attention_with_the_mask_of_an_encoder(m: Model, opset: int, kind: str) -> None:
     n, s = m.dim("N"), m.dim("S")
@@ -418,8 +418,21 @@ def test_attention_with_the_mask_of_an_encoder(m: Model, opset: int, kind: str) 
     mask = {"bool": keep, "float": m.b.where(keep, m.b.constant(np.float32(0)), np.float32(-1e9)), "none": None}[kind]
     artefact = m.emit(m.b.attention(q, k, v, mask), keep, opset=opset)
     assert ("Attention" in artefact.op_counts) == (opset >= 23)
+    assert ("Expand" in artefact.op_counts) == (opset in (23, 24) and mask is not None)
     allowed = np.array([[True, True, True], [True, False, False]]).reshape(2, 1, 1, 3)
     m.check(artefact, *(f(2, 2, 3, 4, seed=seed) for seed in range(3)), allowed)
+
+
+MASKS = [(2, 3, 4, 5), (2, 1, 4, 5), (1, 3, 4, 5), (4, 5), (2, 1, 1, 5), (1, 5), (5,), (4, 1), (3, 1, 5)]
+
+
+@pytest.mark.parametrize("opset", [13, 23, NEWEST])
+@pytest.mark.parametrize("shape", MASKS, ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_with_every_shape_of_mask(m: Model, opset: int, shape: tuple[int, ...], causal: bool) -> None:
+    q, k, v, mask = m.input(2, 3, 4, 6, name="q"), m.input(2, 3, 5, 6, name="k"), m.input(2, 3, 5, 7, name="v"), m.input(*shape)
+    artefact = m.emit(m.b.attention(q, k, v, mask, causal=causal), opset=opset)
+    m.check(artefact, f(2, 3, 4, 6), f(2, 3, 5, 6), f(2, 3, 5, 7), f(*shape))
 
 
 def test_half_floats_run(m: Model) -> None:
