@@ -1,4 +1,4 @@
-"""Captures a torch model or function and holds the graph against eager torch on fresh inputs, at the example's and other sizes."""
+"""Captures a torch model or function and holds the graph against eager torch, on fresh inputs and at several sizes."""
 
 from __future__ import annotations
 

@@ -109,7 +109,9 @@ class Aliases:
         for other, why in owner.doubts or ():
             alive = other()
             if alive is not None and alive is not owner:
-                raise Refusal(f"a tensor is written to, and {why}", remedy="call .clone() before the write, or write out of place")
+                raise Refusal(
+                    f"a tensor is written to, and {why}", remedy="call .clone() before the write, or write out of place"
+                )
         self.written(owner)
         self._write(entry, value)
         owner.version += 1
@@ -155,7 +157,7 @@ def contiguous(shape: Shape) -> Shape:
     step: Dim = 1
     for size in reversed(shape):
         strides.append(step)
-        step = step * size if size.__class__ is not int or size > 1 else step  # type: ignore[operator]
+        step = step * size if size.__class__ is not int or size > 1 else step
     return tuple(reversed(strides))
 
 
@@ -470,12 +472,9 @@ def elementwise_strides(w: Lowering, inputs: Sequence[Entry], result: Value) -> 
         return None, True
     if w.dims(first.value) != shape or any(e.strides is None and w.dims(e.value) == shape for e in inputs):
         return None, False
-    if not all(isinstance(stride, int) for stride in first.strides):
-        order = _order(w, first.strides)
-        if order is None:
-            return None, False
-    else:
-        order = sorted(range(len(shape)), key=lambda axis: -first.strides[axis])  # type: ignore[index, operator]
+    order = _order(first.strides)
+    if order is None:
+        return None, False
     strides: list[Dim] = [1] * len(shape)
     step: Dim = 1
     for axis in reversed(order):
@@ -484,7 +483,7 @@ def elementwise_strides(w: Lowering, inputs: Sequence[Entry], result: Value) -> 
     return _simplest(w, result, tuple(strides)), all(entry.certain for entry in inputs)
 
 
-def _order(w: Lowering, strides: Shape) -> list[int] | None:
+def _order(strides: Shape) -> list[int] | None:
     """The axes by falling stride, for strides that divide each other; None when that does not show."""
     order: list[int] = []
     for axis, stride in enumerate(strides):

@@ -54,7 +54,9 @@ class CaptureOptions(BaseModel):
 class _Watch:
     """One finished watch."""
 
-    def __init__(self, graph: Graph, watcher: Watcher, spec: pytree.TreeSpec, leaves: list[Any], written: dict[str, Value]) -> None:
+    def __init__(
+        self, graph: Graph, watcher: Watcher, spec: pytree.TreeSpec, leaves: list[Any], written: dict[str, Value]
+    ) -> None:
         self.graph = graph
         self.watcher = watcher
         self.spec = spec
@@ -94,7 +96,7 @@ class TorchCaptured(Captured):
             state = {name: everything[name].detach().clone() for name in self.written if name in everything}
         with torch.no_grad(), deep(), untouched(self.source.module):
             if state:
-                results = torch.func.functional_call(self.source.module, state, args, dict(kwargs or {}))  # type: ignore[arg-type]
+                results = torch.func.functional_call(self.source.module, state, args, dict(kwargs or {}))
             else:
                 results = self.source.call(*args, **(kwargs or {}))
         arrays = [
@@ -210,12 +212,18 @@ def _watch(
         tensors.append(tensor)
     args, kwargs = inputs.rebuild(tensors)
     try:
-        with flags(options.export_flags), swapped(watcher), torch.no_grad(), torch.random.fork_rng([]):
-            with watcher.provenance.modules(source.paths, _around(watcher, options)), watcher, below_autograd():
-                results = source.call(*args, **kwargs)
-                leaves, spec = flatten(results)
-                values = watcher.outputs(leaves)
-                written = _written(watcher, source.module)
+        with (
+            flags(options.export_flags),
+            swapped(watcher),
+            torch.no_grad(),
+            torch.random.fork_rng([]),
+            watcher.provenance.modules(source.paths, _around(watcher, options)),
+            watcher,
+            below_autograd(),
+        ):
+            leaves, spec = flatten(source.call(*args, **kwargs))
+            values = watcher.outputs(leaves)
+            written = _written(watcher, source.module)
     except IsthmusError as error:
         error.location = error.location or raised_at(error, watcher.provenance)
         if watcher.refusals and not isinstance(error, UnsupportedError):
@@ -339,7 +347,18 @@ def _other_sizes(first: _Watch) -> dict[str, int]:
 
     for symbol in declared:
         size = current[symbol]
-        for candidate in (size * 2, size * 3, size + 32, size + 16, size + 8, size + 4, size + 2, size + 1, size - 1, size // 2):
+        for candidate in (
+            size * 2,
+            size * 3,
+            size + 32,
+            size + 16,
+            size + 8,
+            size + 4,
+            size + 2,
+            size + 1,
+            size - 1,
+            size // 2,
+        ):
             taken = {dim for other, dim in current.items() if other is not symbol}
             fits = symbol.lo <= candidate <= symbol.hi and candidate > 1 and candidate not in taken
             if fits and holds({**current, symbol: candidate}):
@@ -355,9 +374,9 @@ def _output_names(first: _Watch, options: CaptureOptions, names: Sequence[str] |
         for path, leaf in pytree.tree_flatten_with_path(pytree.tree_unflatten(first.leaves, first.spec))[0]
         if isinstance(leaf, (torch.Tensor, torch.SymInt, torch.SymFloat))
     ]
-    found = [
-        "output" if not path else f"output_{path}" if path[0].isdigit() else path for path in paths
-    ] + (list(first.written) if options.buffers == "output" else [])
+    found = ["output" if not path else f"output_{path}" if path[0].isdigit() else path for path in paths] + (
+        list(first.written) if options.buffers == "output" else []
+    )
     if names is not None:
         if len(names) > count:
             raise UsageError(f"{len(names)} output_names for {count} outputs", found=", ".join(names))

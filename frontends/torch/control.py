@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.utils import _pytree as pytree
+
 from isthmus.frontends.torch.inputs import flatten
 from isthmus.ir.builder import Builder
 from isthmus.ir.dtypes import bool_, i64
 from isthmus.ir.errors import CaptureError
-from isthmus.ir.graph import Graph, Value
+from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.types import Tensor
-from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
     from isthmus.frontends.torch.watcher import Watcher
@@ -52,13 +53,13 @@ def higher_order(watcher: Watcher, func: Any, args: Any, kwargs: Any) -> Any:
     return build(watcher, *args, **kwargs)
 
 
-def _run(watcher: Watcher, body: Callable[..., Any], arguments: Sequence[Any], graph: Graph) -> tuple[list[Any], pytree.TreeSpec]:
+def _run(watcher: Watcher, body: Callable[..., Any], arguments: Sequence[Any], graph: Graph) -> pytree.TreeSpec:
     """Runs a body under the watcher and makes its results the outputs of its graph."""
     with watcher:
         results = body(*arguments)
     leaves, spec = flatten(results)
     graph.set_outputs([watcher.output(leaf) for leaf in leaves])
-    return leaves, spec
+    return spec
 
 
 def _condition(watcher: Watcher, predicate: Any) -> Value:
@@ -75,7 +76,7 @@ def _cond(watcher: Watcher, predicate: Any, true: Any, false: Any, operands: Seq
     spec = None
     for name, body in (("then", true), ("else", false)):
         with region(watcher, name) as graph:
-            leaves, found = _run(watcher, body, operands, graph)
+            found = _run(watcher, body, operands, graph)
         if spec is not None and found != spec:
             raise CaptureError("the branches of torch.cond return different structures", location=watcher.provenance.here())
         spec = found
@@ -138,11 +139,13 @@ def composite(watcher: Watcher, name: str, call: Callable[[], Any]) -> Any:
         results = call()
         leaves, spec = flatten(results)
         graph.set_outputs([watcher.output(leaf) for leaf in leaves])
-        outer = list(graph.captured())
+        outer, inside = list(graph.captured()), set(graph.graphs())
+
+        def within(user: Node | Graph, index: int) -> bool:
+            return (user if isinstance(user, Graph) else user.graph) in inside
+
         for value in outer:
-            argument = graph.add_input(value.type, value.name)
-            inside = set(graph.graphs())
-            value.replace_by(argument, lambda user, _, inside=inside: (user if isinstance(user, Graph) else user.graph) in inside)  # type: ignore[misc]
+            value.replace_by(graph.add_input(value.type, value.name), within)
     node = watcher.w.b.emit("composite", outer, {"name": name}, [graph])
     return pytree.tree_unflatten([watcher.tensor(result) for result in node.results], spec)
 

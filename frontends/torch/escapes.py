@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
+
 from isthmus.frontends.torch.lowering import torch_dtype
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.ir.dtypes import DType
@@ -52,8 +53,8 @@ def swapped(watcher: Watcher) -> Iterator[None]:
     factories = {name: getattr(torch, name) for name in ("tensor", "as_tensor")}
     for name, what in _WHAT.items():
         setattr(torch.Tensor, name, _method(watcher, name, what, getattr(torch.Tensor, name)))
-    torch.Tensor.contiguous = _contiguous(torch.Tensor.contiguous)  # type: ignore[method-assign, assignment]
-    torch.Tensor.is_contiguous = _is_contiguous(torch.Tensor.is_contiguous)  # type: ignore[method-assign, assignment]
+    torch.Tensor.contiguous = _contiguous(torch.Tensor.contiguous)
+    torch.Tensor.is_contiguous = _is_contiguous(torch.Tensor.is_contiguous)
     for name, original in factories.items():
         setattr(torch, name, _factory(original))
     try:
@@ -94,7 +95,7 @@ def _contiguous(original: Callable[..., Any]) -> Callable[..., Any]:
     def contiguous(self: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> Any:
         if self.__class__ is not Watched:
             return original(self, memory_format=memory_format)
-        if memory_format is torch.contiguous_format and self.entry.strides is None and self.entry.certain:  # type: ignore[attr-defined]
+        if memory_format is torch.contiguous_format and self.entry.strides is None and self.entry.certain:
             return self
         return torch.ops.aten.contiguous.default(self, memory_format=memory_format)
 
@@ -105,7 +106,7 @@ def _is_contiguous(original: Callable[..., Any]) -> Callable[..., Any]:
     def is_contiguous(self: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> bool:
         if self.__class__ is not Watched:
             return bool(original(self, memory_format=memory_format))
-        return memory_format is torch.contiguous_format and self.entry.strides is None  # type: ignore[attr-defined]
+        return memory_format is torch.contiguous_format and self.entry.strides is None
 
     return is_contiguous
 

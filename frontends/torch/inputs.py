@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from torch.utils import _pytree as pytree
+
 from isthmus.frontends.base import Array, TensorSpec
 from isthmus.frontends.torch.lowering import dtype_of, torch_dtype
 from isthmus.frontends.torch.weights import contents
@@ -17,7 +19,6 @@ from isthmus.ir.dims import INF, Dim, Expr, Symbol, symbols
 from isthmus.ir.errors import UsageError
 from isthmus.ir.symbols import Symbols
 from isthmus.ir.types import Tensor
-from torch.utils import _pytree as pytree
 
 
 class Leaf:
@@ -64,7 +65,8 @@ def _leaf(item: Any) -> bool:
 def flatten(tree: Any) -> tuple[list[Any], pytree.TreeSpec]:
     """The leaves of nested tuples, lists, dicts and dataclasses, and their structure."""
     _known_dataclasses(tree)
-    return pytree.tree_flatten(tree, is_leaf=_leaf)
+    leaves, spec = pytree.tree_flatten(tree, is_leaf=_leaf)
+    return leaves, spec
 
 
 def example(spec: TensorSpec) -> torch.Tensor:
@@ -149,7 +151,7 @@ class Inputs:
                         expected=", ".join(dict.fromkeys([*by_name, *leaves])) or "no names: the model takes no arguments",
                     )
         elif isinstance(spec, (tuple, list)):
-            if len(spec) == 1 and len(arguments) == 1 or len(spec) == len(arguments):
+            if (len(spec) == 1 and len(arguments) == 1) or len(spec) == len(arguments):
                 for (name, item), part in zip(arguments, spec, strict=True):
                     self._assign(name, item, part)
             else:
@@ -173,7 +175,9 @@ class Inputs:
         if isinstance(item, Mapping) and isinstance(spec, Mapping):
             for key, part in spec.items():
                 if key not in item:
-                    raise UsageError(f"dynamic_shapes names {path}[{key!r}], which is not there", expected=", ".join(map(str, item)))
+                    raise UsageError(
+                        f"dynamic_shapes names {path}[{key!r}], which is not there", expected=", ".join(map(str, item))
+                    )
                 self._assign(f"{path}_{key}", item[key], part)
         elif isinstance(item, (tuple, list)) and isinstance(spec, (tuple, list)):
             if len(item) != len(spec):
@@ -181,7 +185,9 @@ class Inputs:
             for index, (part, one) in enumerate(zip(item, spec, strict=True)):
                 self._assign(f"{path}_{index}", part, one)
         elif spec:
-            raise UsageError(f"dynamic_shapes for {path} has another structure than the argument", found=f"{spec!r} for {item!r}")
+            raise UsageError(
+                f"dynamic_shapes for {path} has another structure than the argument", found=f"{spec!r} for {item!r}"
+            )
 
     def _axes(self, path: str, leaf: Leaf, spec: Any) -> None:
         rank = leaf.tensor.dim()
@@ -235,7 +241,9 @@ class Inputs:
                         remedy="give the dims different names, or examples of the same size",
                     )
                 if not lo <= size <= hi:
-                    raise UsageError(f"dim {axis} of {leaf.name} is {size}, outside the range of {name}", expected=f"{lo} to {hi}")
+                    raise UsageError(
+                        f"dim {axis} of {leaf.name} is {size}, outside the range of {name}", expected=f"{lo} to {hi}"
+                    )
                 shape[axis] = symbol.dim
             leaf.shape = tuple(shape)
         for leaf, axis, request in derived:
@@ -255,13 +263,12 @@ class Inputs:
             dim = request.of(root.dim)
         else:
             # Nothing binds the root: the size itself is the symbol, and the root is computed from it.
-            offset = int(request.of(0))  # type: ignore[call-overload]
-            factor = int(request.of(1)) - offset  # type: ignore[call-overload]
+            offset, factor = dims.evaluate(request.of(0), {}), dims.evaluate(request.of(1) - request.of(0), {})
             if (size - offset) % factor:
                 raise UsageError(f"dim {axis} of {leaf.name} is {size}", expected=f"{request} for an integer {request.name}")
             name = f"{leaf.name}_{axis}"
-            lo, hi = request.of(request.lo), request.of(request.hi) if request.hi != INF else INF
-            symbol = declared[name] = table.declare(name, lo, hi, hints.get(name, size))  # type: ignore[arg-type]
+            lo, hi = (INF if end == INF else dims.evaluate(request.of(int(end)), {}) for end in (request.lo, request.hi))
+            symbol = declared[name] = table.declare(name, lo, hi, hints.get(name, size))
             root = declared[request.name] = table.declare(request.name, request.lo, request.hi, (size - offset) // factor)
             root.joined = dims.floordiv(symbol.dim - offset, factor)
             if factor != 1:
@@ -313,7 +320,9 @@ class Inputs:
         for item, known in zip(leaves, self.flat, strict=True):
             if not isinstance(known, Leaf):
                 if item is not known and item != known:
-                    raise UsageError("an argument that is no tensor differs from the example's", expected=repr(known), found=repr(item))
+                    raise UsageError(
+                        "an argument that is no tensor differs from the example's", expected=repr(known), found=repr(item)
+                    )
                 continue
             if isinstance(item, (np.ndarray, np.generic)):
                 found.append(np.asarray(item))
@@ -328,7 +337,10 @@ class Inputs:
         generator = torch.Generator().manual_seed(seed)
         tensors = []
         for leaf in self.leaves:
-            shape = [dims.evaluate(dim, {s: sizes.get(s.name, s.hint or 1) for s in symbols(dim)}) for dim in map(dims.resolve, leaf.shape)]
+            shape = [
+                dims.evaluate(dim, {s: sizes.get(s.name, s.hint or 1) for s in symbols(dim)})
+                for dim in map(dims.resolve, leaf.shape)
+            ]
             tensors.append(_draw(leaf, shape, generator))
         return self.rebuild(tensors)
 

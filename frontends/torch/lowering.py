@@ -24,6 +24,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 import torch
+
 from isthmus.frontends.torch.known import Known
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
@@ -226,7 +227,7 @@ class Lowering:
     def clamp(self, size: Dim, start: Dim | None, end: Dim | None) -> tuple[Dim, Dim]:
         """The bounds of a Python-style slice as ``0 <= start <= end <= size``."""
         first = self._clamp(size, 0 if start is None else start)
-        last = size if end is None or (end.__class__ is int and end >= 2**62) else self._clamp(size, end)  # type: ignore[operator]
+        last = size if end is None or (end.__class__ is int and end >= 2**62) else self._clamp(size, end)
         if first.__class__ is int and first == 0:
             return first, last
         return first, maximum(first, last)

@@ -20,7 +20,10 @@ from isthmus.ir.location import Location
 _LIBRARY = tuple(
     os.path.realpath(folder) + os.sep
     for folder in (
-        os.path.dirname(torch.__file__), *isthmus.frontends.__path__, *isthmus.ir.__path__, sysconfig.get_paths()["stdlib"],
+        os.path.dirname(torch.__file__),
+        *isthmus.frontends.__path__,
+        *isthmus.ir.__path__,
+        sysconfig.get_paths()["stdlib"],
     )
 )
 _NOT_LIBRARY = sysconfig.get_paths()["purelib"] + os.sep
@@ -94,11 +97,11 @@ class Provenance:
             finally:
                 path.pop()
 
-        torch.nn.Module.__call__ = call  # type: ignore[method-assign, assignment]
+        torch.nn.Module.__call__ = call
         try:
             yield
         finally:
-            torch.nn.Module.__call__ = original  # type: ignore[method-assign]
+            torch.nn.Module.__call__ = original
 
 
 def raised_at(error: BaseException, provenance: Provenance) -> Location:

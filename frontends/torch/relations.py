@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from isthmus.ir.dims import Dim, bounds, resolve
 
@@ -17,7 +17,7 @@ HOLDS: Final[dict[str, Callable[[int, int], bool]]] = {
 def prove(relation: str, left: Dim, right: Dim, same: Callable[[Dim, Dim], bool | None]) -> bool | None:
     """Whether a relation holds for every size; None when that depends on them."""
     if left.__class__ is int and right.__class__ is int:
-        return HOLDS[relation](left, right)  # type: ignore[arg-type]
+        return HOLDS[relation](left, right)
     if relation in ("==", "!="):
         answer = same(left, right)
         return answer if answer is None or relation == "==" else not answer

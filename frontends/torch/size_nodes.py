@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-import torch.fx.experimental.sym_node  # installs the arithmetic of SymInt, SymFloat and SymBool
 from isthmus.frontends.torch.relations import HOLDS, NEGATED
 from isthmus.ir import dims
 from isthmus.ir.dims import Dim, Expr, floordiv, resolve
@@ -41,7 +40,7 @@ class Ratio:
         common = math.gcd(den, *(c for _, c in num.terms)) if isinstance(num, Expr) and isinstance(den, int) else 1
         quotient = dims.exact_quotient(num, common) if common > 1 else None
         if quotient is not None:
-            num, den = quotient, den // common  # type: ignore[operator, assignment]
+            num, den = quotient, den // common
         elif isinstance(den, Expr):
             whole = dims.exact_quotient(num, den)
             if whole is not None:
@@ -437,14 +436,15 @@ def _truth(expr: Any, decide: Callable[[str, Dim, Dim], bool | None]) -> bool | 
         return expr
     word, left, right = expr
     if word in NEGATED:
-        return decide(word, left, right)
-    first = _truth(left, decide)
-    if first is (word == "or"):
-        return first
-    second = _truth(right, decide)
-    if second is (word == "or"):
-        return second
-    return None if first is None or second is None else second
+        answer: bool | None = decide(word, left, right)
+        return answer
+    decisive = word == "or"
+    answers = [_truth(left, decide)]
+    if answers[0] is not decisive:
+        answers.append(_truth(right, decide))
+    if decisive in answers:
+        return bool(decisive)
+    return None if None in answers else not decisive
 
 
 def _arithmetic(name: str, on_dims: Callable[[Any, Any], Any], on_ratios: Callable[[Ratio, Ratio], Ratio]) -> None:

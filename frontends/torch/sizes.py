@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 import torch
+
 from isthmus.frontends.torch.relations import HOLDS, NEGATED, Relation, prove
 from isthmus.frontends.torch.size_nodes import SizeNode
 from isthmus.ir import dims
@@ -68,7 +69,7 @@ class Sizes:
             dim = self.resolve(dim)
             if isinstance(dim, int):
                 return dim
-            found = self._ints[dim] = torch.SymInt(SizeNode(self, dim, int))  # type: ignore[arg-type]
+            found = self._ints[dim] = torch.SymInt(SizeNode(self, dim, int))
         return found
 
     def take(self, size: Any) -> Dim:
@@ -78,7 +79,7 @@ class Sizes:
             CaptureError: it is of another capture.
         """
         if size.__class__ is int:
-            return size  # type: ignore[no-any-return]
+            return size
         node = size.node
         if not isinstance(node, SizeNode):
             constant = node.maybe_as_int()
@@ -132,7 +133,7 @@ class Sizes:
     def prove(self, relation: str, left: Dim, right: Dim) -> bool | None:
         """Whether a relation holds, from ranges and from what is assumed already; None when not known."""
         if left.__class__ is int and right.__class__ is int:
-            return HOLDS[relation](left, right)  # type: ignore[arg-type]
+            return HOLDS[relation](left, right)
         question = (relation, left, right)
         if question not in self._proved:
             self._proved[question] = self._prove(relation, left, right)
@@ -157,7 +158,7 @@ class Sizes:
             raise CaptureError(
                 f"the model branches on {left} {relation} {right}, and {', '.join(data)} depends on data",
                 location=where,
-                remedy="make the code independent of that size, or set on_size_branch='record' to take this outcome for granted",
+                remedy="make the code independent of that size, or set on_size_branch='record' to take this for granted",
             )
         self._facts.add((relation, left, right))
         self._forget()
@@ -201,15 +202,19 @@ class Sizes:
         self._resolved.clear()
 
     def fix(self, dim: Dim, number: int) -> int:
-        """Makes a dim a number, where that is allowed."""
+        """Makes a dim a number, where that is allowed.
+
+        Raises:
+            CaptureError: it is not.
+        """
         involved = set(symbols(dim))
-        if involved and involved <= self.auto:
-            for symbol in involved:
-                self.notes.append(f"{symbol.name} is fixed to {self.hint_of(symbol)} at {self.where()}")
-                self.symbols.location = self.where()
-                self.symbols.unify(symbol.dim, self.hint_of(symbol))
-            return number
-        self._fixed(dim, number)
+        if not involved or not involved <= self.auto:
+            self._fixed(dim, number)
+        for symbol in involved:
+            self.notes.append(f"{symbol.name} is fixed to {self.hint_of(symbol)} at {self.where()}")
+            self.symbols.location = self.where()
+            self.symbols.unify(symbol.dim, self.hint_of(symbol))
+        return number
 
     def _fixed(self, dim: Dim, number: int) -> NoReturn:
         involved = set(symbols(dim))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+
 from isthmus.ir.errors import CaptureError, UsageError
 
 
@@ -84,7 +85,9 @@ def _exported(program: torch.export.ExportedProgram) -> Source:
         value = placeholders[name].meta.get("val") if isinstance(name, str) and name in placeholders else None
         if isinstance(value, torch.Tensor):
             shapes[name] = {
-                axis: word for axis, size in enumerate(value.shape) if (word := _word(size, program.range_constraints)) is not None
+                axis: word
+                for axis, size in enumerate(value.shape)
+                if (word := _word(size, program.range_constraints)) is not None
             }
     paths = {id(part): name for name, part in module.named_modules()}
     return Source(module, module.forward, module, paths, shapes or None)
@@ -95,13 +98,12 @@ def _word(size: Any, ranges: Mapping[Any, Any]) -> Any:
     if not isinstance(size, torch.SymInt):
         return None
     expression = size.node.expr
-    (symbol,) = expression.free_symbols or (None,)
-    if symbol is None:
+    if len(expression.free_symbols) != 1:
         return None
-    bounds = ranges.get(symbol)
-    lo, hi = (0, None) if bounds is None else (bounds.lower, bounds.upper)
-    finite = hi is not None and getattr(hi, "is_finite", True) and int(hi) < 2**62 if hi is not None and str(hi) != "int_oo" else False
-    dim = torch.export.Dim(str(symbol), min=max(1, int(lo)), max=int(hi) if finite else None)
+    (symbol,) = expression.free_symbols
+    found = ranges.get(symbol)
+    least, greatest = (1, None) if found is None else (int(found.lower), int(found.upper) if found.upper.is_Integer else None)
+    dim = torch.export.Dim(str(symbol), min=max(1, least), max=greatest)
     if expression == symbol:
         return dim
     factor = expression.coeff(symbol)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
+
 from isthmus.frontends.torch.lowering import Lowering, lowers
 from isthmus.ir.graph import Value
 
@@ -53,19 +54,25 @@ def _is_nonzero(watcher: Watcher, tensor: torch.Tensor) -> bool:
     return watcher.truth(tensor)
 
 
-def _equal(watcher: Watcher, tensor: torch.Tensor, other: torch.Tensor, **options: Any) -> bool:
-    left, right = (watcher.w.knowledge.content(watcher.value(x)) for x in (tensor, other))
-    if left is None or right is None:
-        watcher.escapes("the truth", tensor if left is None else other)
-    if options:
-        return bool(np.allclose(left, right, options.get("rtol", 1e-5), options.get("atol", 1e-8), options.get("equal_nan", False)))
-    return bool(left.shape == right.shape and (left == right).all())
+def _contents(watcher: Watcher, *tensors: torch.Tensor) -> list[np.ndarray[Any, Any]]:
+    """What tensors hold, for a comparison that Python branches on."""
+    found = []
+    for tensor in tensors:
+        content = watcher.w.knowledge.content(watcher.value(tensor))
+        found.append(watcher.escapes("the truth", tensor) if content is None else content)
+    return found
+
+
+def _equal(watcher: Watcher, tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    left, right = _contents(watcher, tensor, other)
+    return left.shape == right.shape and bool((left == right).all())
 
 
 def _allclose(
-    watcher: Watcher, tensor: torch.Tensor, other: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False,
-) -> bool:  # fmt: skip
-    return _equal(watcher, tensor, other, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    watcher: Watcher, tensor: torch.Tensor, other: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> bool:
+    left, right = _contents(watcher, tensor, other)
+    return bool(np.allclose(left, right, rtol, atol, equal_nan))
 
 
 def _size(watcher: Watcher, tensor: torch.Tensor, dim: int | None = None) -> Any:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import torch
+
 from isthmus.frontends.torch.aliases import Entry
 from isthmus.ir.errors import CaptureError
 
 
-class Watched(torch.Tensor):
+class Watched(torch.Tensor):  # type: ignore[misc]
     """A tensor with sizes, strides and a dtype, and no storage.
 
     Attributes:
@@ -20,7 +21,7 @@ class Watched(torch.Tensor):
     """
 
     entry: Entry
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = torch._C._disabled_torch_function_impl
     __slots__: ClassVar[list[str]] = ["entry"]
 
     @classmethod
@@ -31,7 +32,7 @@ class Watched(torch.Tensor):
             remedy="do not keep tensors in globals or closures between calls of the model",
         )
 
-    def __repr__(self, **_: Any) -> str:  # type: ignore[override]
+    def __repr__(self, **_: Any) -> str:
         return f"<watched {str(self.dtype).removeprefix('torch.')}{[str(size) for size in self.shape]}>"
 
     def __format__(self, spec: str) -> str:
@@ -48,8 +49,6 @@ def watched(entry: Entry, sizes: Any, strides: Any, dtype: torch.dtype, device: 
         dtype: its dtype.
         device: where it claims to be.
     """
-    tensor: Watched = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
-        Watched, sizes, strides=strides, dtype=dtype, device=device
-    )
+    tensor: Watched = torch.Tensor._make_wrapper_subclass(Watched, sizes, strides=strides, dtype=dtype, device=device)
     tensor.entry = entry
     return tensor

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils import _pytree as pytree
+
 from isthmus.frontends.torch.calls import Plan
 from isthmus.frontends.torch.lowering import dtype_of
 from isthmus.frontends.torch.size_nodes import SizeNode
@@ -17,7 +19,6 @@ from isthmus.ir.dims import Dim, evaluate, resolve, symbols
 from isthmus.ir.errors import Refusal, UnsupportedError
 from isthmus.ir.graph import Value
 from isthmus.ir.types import Tensor
-from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
     from isthmus.frontends.torch.watcher import Watcher

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import linecache
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NoReturn
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
 from isthmus.frontends.torch import aliases
 from isthmus.frontends.torch.aliases import Aliases, Entry, Unknown, doubt, elementwise_strides
 from isthmus.frontends.torch.calls import Plan, plan_of
@@ -16,8 +17,8 @@ from isthmus.frontends.torch.lowering import Lowering, dtype_of, torch_dtype
 from isthmus.frontends.torch.provenance import Provenance
 from isthmus.frontends.torch.size_nodes import Ratio, SizeNode
 from isthmus.frontends.torch.sizes import Sizes
-from isthmus.frontends.torch.tensors import Watched, watched
 from isthmus.frontends.torch.specials import SPECIALS
+from isthmus.frontends.torch.tensors import Watched, watched
 from isthmus.frontends.torch.weights import TorchWeight, contents
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
@@ -26,7 +27,6 @@ from isthmus.ir.errors import CaptureError, InferError, Refusal
 from isthmus.ir.graph import Graph, Value
 from isthmus.ir.types import Tensor
 from isthmus.ir.weights import ArrayWeight
-from torch.utils._python_dispatch import TorchDispatchMode
 
 SMALL: Final = 1 << 16
 """Tensors met in passing are copied up to this many elements: the model may change them before they are read."""
@@ -55,7 +55,7 @@ class Writer(Lowering):
         return self.sizes.prove("==", left, right)
 
 
-class Watcher(TorchDispatchMode):
+class Watcher(TorchDispatchMode):  # type: ignore[misc]
     """One watch of one model.
 
     Args:
@@ -108,7 +108,7 @@ class Watcher(TorchDispatchMode):
     def entry(self, tensor: torch.Tensor) -> Entry:
         """Which value a tensor stands for; a real one never met before is a constant."""
         if tensor.__class__ is Watched:
-            return tensor.entry  # type: ignore[attr-defined, no-any-return]
+            return tensor.entry
         known = self._reals.get(id(tensor))
         return known[1] if known is not None else self._meet(tensor)
 
@@ -117,12 +117,13 @@ class Watcher(TorchDispatchMode):
         return self.aliases.read(self.entry(tensor))
 
     def _meet(self, tensor: torch.Tensor) -> Entry:
-        if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
-            if not isinstance(tensor, torch.nn.Parameter) and type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-                raise Refusal(f"a tensor of the class {type(tensor).__name__} keeps its content to itself")
+        if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+            raise Refusal(f"a tensor of the class {type(tensor).__name__} keeps its content to itself")
         name = self.names.get(id(tensor), "")
         if tensor.layout is not torch.strided or tensor.is_quantized:
-            raise Refusal(f"a tensor {name or 'constant'} of layout {tensor.layout} or of quantized elements is not carried over")
+            raise Refusal(
+                f"a tensor {name or 'constant'} of layout {tensor.layout} or of quantized elements is not carried over"
+            )
         storage = tensor.untyped_storage().data_ptr() if tensor.device.type != "meta" else 0
         if tensor.device.type == "meta":
             raise CaptureError(
@@ -368,12 +369,12 @@ class Watcher(TorchDispatchMode):
     def _device(self, args: Any, kwargs: Any) -> torch.device | None:
         device = kwargs.get("device")
         if device is not None:
-            return device  # type: ignore[no-any-return]
+            return device
         for argument in args:
             if isinstance(argument, torch.Tensor):
                 return argument.device
             if argument.__class__ is list and argument and isinstance(argument[0], torch.Tensor):
-                return argument[0].device  # type: ignore[no-any-return]
+                return argument[0].device
         return None
 
     def _fresh(self, plan: Plan, args: Any, value: Value) -> Entry:
@@ -398,7 +399,11 @@ class Watcher(TorchDispatchMode):
         except Unknown:
             entries = [Entry(result, None, False) for result in results]
             for entry in entries:
-                doubt(base, entry, f"{plan.packet} at {self.w.b.location} made either a view or a copy of it, which depends on strides")
+                doubt(
+                    base,
+                    entry,
+                    f"{plan.packet} at {self.w.b.location} made either a view or a copy of it, which depends on strides",
+                )
             return entries
         if lies is None:
             return None
@@ -512,7 +517,9 @@ class Watcher(TorchDispatchMode):
             content = self.w.knowledge.at(value, self.sizes.hint_of)
             if content is None:
                 self.escapes("the truth", tensor)
-            self.notes.append(f"a branch on sizes was decided to be {bool(content)}: `{self.line()}` ({self.provenance.here()})")
+            self.notes.append(
+                f"a branch on sizes was decided to be {bool(content)}: `{self.line()}` ({self.provenance.here()})"
+            )
         return bool(content)
 
     def line(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 import numpy as np
 import torch
+
 from isthmus.frontends.torch.lowering import dtype_of
 from isthmus.ir.errors import CaptureError
 from isthmus.ir.weights import Array, Weight
@@ -59,7 +60,8 @@ def contents(tensor: torch.Tensor) -> Array:
         tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
         target = dtype_of(tensor.dtype).numpy
         if target.isbuiltin == 1:
-            return tensor.numpy()
+            found: Array = tensor.numpy()
+            return found
         # numpy does not know bfloat16 and float8: the bits go over as integers.
         bits = tensor.view(torch.int16 if tensor.element_size() == 2 else torch.uint8)
         return np.asarray(bits.numpy()).view(target)

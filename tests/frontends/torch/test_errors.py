@@ -133,7 +133,9 @@ def unsupported(x: torch.Tensor) -> Any:
 def test_all_unsupported_ops_at_once() -> None:
     with pytest.raises(UnsupportedError, match="3 operations of the model cannot be carried over") as caught:
         capture(unsupported, (torch.randn(2, 3),), dynamic_shapes=({0: "N"},))
-    lines = [refusal.location.line - unsupported.__code__.co_firstlineno for refusal in caught.value.refusals if refusal.location]
+    lines = [
+        refusal.location.line - unsupported.__code__.co_firstlineno for refusal in caught.value.refusals if refusal.location
+    ]
     assert lines == [1, 2, 3]
     assert [refusal.op for refusal in caught.value.refusals] == [
         "aten.linalg_matrix_exp.default", "aten.special_airy_ai.default", "aten.special_airy_ai.default",
@@ -166,6 +168,8 @@ def test_unknown_control_flow() -> None:
     def model(x: torch.Tensor) -> Any:
         return torch.ops.higher_order.out_dtype(torch.ops.aten.mm.default, torch.int32, x, x)
 
-    with pytest.raises(CaptureError, match="the operator out_dtype, which takes functions or other operators, is not carried over") as caught:
+    with pytest.raises(
+        CaptureError, match="the operator out_dtype, which takes functions or other operators, is not carried over"
+    ) as caught:
         capture(model, (torch.ones(2, 2, dtype=torch.int8),))
     assert __file__ in str(caught.value)

@@ -89,7 +89,9 @@ def test_ranges_and_hints() -> None:
 
 
 def test_a_derived_size_without_its_root() -> None:
-    captured = agree(lambda x: x.reshape(-1, 2) * x.shape[0], (torch.randn(6),), dynamic=({0: 2 * Dim("k", max=50)},), sizes=[{"x_0": 10}])
+    captured = agree(
+        lambda x: x.reshape(-1, 2) * x.shape[0], (torch.randn(6),), dynamic=({0: 2 * Dim("k", max=50)},), sizes=[{"x_0": 10}]
+    )
     assert str(captured.graph.symbols.assumptions[0]) == "x_0 % 2 == 0"
 
 
@@ -104,7 +106,9 @@ def test_nested_dynamic_shapes() -> None:
 
 def test_hints_tell_sizes_apart() -> None:
     """Sizes that are 0, 1 or equal by chance must not be taken for what they are in the example."""
-    captured = agree(two, (torch.randn(1, 5), torch.randn(5, 1)), dynamic=({0: "N", 1: "M"}, {0: "K"}), sizes=[{"N": 3, "M": 2, "K": 7}])
+    captured = agree(
+        two, (torch.randn(1, 5), torch.randn(5, 1)), dynamic=({0: "N", 1: "M"}, {0: "K"}), sizes=[{"N": 3, "M": 2, "K": 7}]
+    )
     assert captured.notes == []
 
 

@@ -42,7 +42,9 @@ def picture(model: torch.nn.Module) -> list[Any]:
     for module in model.modules():
         for name, held in sorted(module.__dict__.items()):
             content = list(held.items()) if isinstance(held, dict) else list(held) if isinstance(held, (list, set)) else held
-            found.append((name, id(held), [id(item) for pair in content for item in pair] if isinstance(held, dict) else content))
+            found.append(
+                (name, id(held), [id(item) for pair in content for item in pair] if isinstance(held, dict) else content)
+            )
     return found
 
 

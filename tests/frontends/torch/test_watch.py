@@ -46,7 +46,9 @@ class Tokens(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(20, 8)
         self.position = nn.Parameter(torch.randn(1, 64, 8))
-        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2, enable_nested_tensor=False)
+        self.encoder = nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2, enable_nested_tensor=False
+        )
         self.head = nn.Linear(8, 20)
         self.head.weight = self.embed.weight
 
@@ -74,7 +76,13 @@ def windows(x: torch.Tensor) -> Any:
 
 
 CASES: list[tuple[str, Callable[[], Any], tuple[Any, ...], Any, list[dict[str, int]]]] = [
-    ("mlp", lambda: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Dropout(), nn.LayerNorm(8)), (torch.randn(2, 4),), ({0: "N"},), [{"N": 5}]),
+    (
+        "mlp",
+        lambda: nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Dropout(), nn.LayerNorm(8)),
+        (torch.randn(2, 4),),
+        ({0: "N"},),
+        [{"N": 5}],
+    ),
     ("residual", lambda: Residual(3), (torch.randn(2, 3, 8, 8),), ({0: "N", 2: "H", 3: "W"},), [{"N": 1, "H": 5, "W": 9}]),
     ("unet", UNet, (torch.randn(2, 3, 16, 16),), ({0: "N", 2: "H", 3: "W"},), [{"N": 1, "H": 32, "W": 24}]),
     ("tokens", Tokens, (torch.randint(0, 20, (2, 7)),), ({0: "N", 1: "S"},), [{"N": 3, "S": 11}]),
@@ -82,7 +90,13 @@ CASES: list[tuple[str, Callable[[], Any], tuple[Any, ...], Any, list[dict[str, i
     ("einsums", lambda: einsums, (torch.randn(2, 5, 8),), ({0: "N", 1: "S"},), [{"N": 3, "S": 9}]),
     ("windows", lambda: windows, (torch.randn(2, 6, 3),), ({0: "N", 1: "S"},), [{"N": 3, "S": 13}]),
     ("vmap", lambda: torch.vmap(lambda x: x * 2 + x.sum()), (torch.randn(3, 4),), ({0: "N"},), [{"N": 5}]),
-    ("conv1d", lambda: nn.Conv1d(3, 4, 3, stride=2, groups=1), (torch.randn(2, 3, 9),), ({0: "N", 2: "T"},), [{"N": 3, "T": 20}]),
+    (
+        "conv1d",
+        lambda: nn.Conv1d(3, 4, 3, stride=2, groups=1),
+        (torch.randn(2, 3, 9),),
+        ({0: "N", 2: "T"},),
+        [{"N": 3, "T": 20}],
+    ),
 ]
 
 
