@@ -82,6 +82,48 @@ def permutations(b: Builder, node: Node) -> Any:
     return None
 
 
+@on(Trait.LAYOUT)
+def split_axes(b: Builder, node: Node) -> Any:
+    """A change of shape, a permutation, and one that splits axes: the axes may be split at once, before the permutation."""
+    inner = _before(node, "permute")
+    first = inner.operands[0].producer if inner is not None and inner.operands[0] is not None else None
+    if inner is None or first is None or Trait.LAYOUT not in first.op.traits:
+        return None
+    if len(inner.results[0].uses) != 1 or len(first.results[0].uses) != 1:
+        return None
+    x, perm, same = first.operands[0], inner.attrs["perm"], b.graph.symbols.same
+    old, between, new = _shape(x), _shape(inner.results[0]), _shape(node.results[0])
+    groups = None if between is None or new is None else _splits(b.graph.symbols, between, new)
+    if groups is None or old is None:
+        return None
+    shape: list[Dim] = []
+    places: dict[int, range] = {}
+    for axis in range(len(perm)):
+        group = groups[perm.index(axis)]
+        places[axis] = range(len(shape), len(shape) + len(group))
+        shape += group
+    if same(product(old), product(shape)) is not True:
+        return None
+    return b.permute(b.reshape(x, shape=shape), perm=[place for axis in perm for place in places[axis]])
+
+
+def _splits(symbols: Symbols, old: tuple[Dim, ...], new: tuple[Dim, ...]) -> list[list[Dim]] | None:
+    """For each axis the sizes that it is split into, when a change of shape only splits axes."""
+    groups: list[list[Dim]] = []
+    rest = list(reversed(new))
+    for dim in old:
+        group: list[Dim] = []
+        while symbols.same(product(group), dim) is not True:
+            if not rest:
+                return None
+            group.append(rest.pop())
+        groups.append(group)
+    if any(not (dim.__class__ is int and dim == 1) for dim in rest) or not groups:
+        return None
+    groups[-1] += reversed(rest)
+    return groups
+
+
 @on("slice")
 def slices(b: Builder, node: Node) -> Any:
     """A slice of a slice is one slice; axes that are kept whole are not mentioned."""
@@ -206,4 +248,4 @@ def lossless(source: DType, target: DType) -> bool:
     return bool(here.nmant <= there.nmant and here.maxexp <= there.maxexp and here.minexp >= there.minexp)
 
 
-CHAINS: Final = (layout, permutations, slices, expansions, implied_expansion, concatenations, casts)
+CHAINS: Final = (layout, permutations, split_axes, slices, expansions, implied_expansion, concatenations, casts)

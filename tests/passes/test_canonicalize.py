@@ -227,6 +227,25 @@ GOLDEN = {
         }
         """,
     ),
+    "axes that are merged and split again": (
+        """
+        symbol N
+        graph @main(%x: f32[5, N, 6]) {
+          %0: f32[5, 2*N, 3] = reshape(%x) {shape=[5, 2*N, 3]}
+          %1: f32[2*N, 5, 3] = permute(%0) {perm=[1, 0, 2]}
+          %2: f32[N, 2, 1, 5, 3, 1] = reshape(%1) {shape=[N, 2, 1, 5, 3, 1]}
+          return %2
+        }
+        """,
+        """
+        symbol N
+        graph @main(%x: f32[5, N, 6]) {
+          %0: f32[1, 5, N, 2, 3, 1] = reshape(%x) {shape=[1, 5, N, 2, 3, 1]}
+          %1: f32[N, 2, 1, 5, 3, 1] = permute(%0) {perm=[2, 3, 0, 1, 4, 5]}
+          return %1
+        }
+        """,
+    ),
     "unused_index": (
         """
         symbol N
@@ -319,6 +338,15 @@ STAYS = {
           return %1
         }
         """.replace("%x: f32[1, 4]", "%n: f32[N], %x: f32[1, 4]"),
+    "axes that are merged behind a permutation": """
+        symbol N
+        graph @main(%x: f32[10, N, 3]) {
+          %0: f32[2, 5, N, 3] = reshape(%x) {shape=[2, 5, N, 3]}
+          %1: f32[2, N, 5, 3] = permute(%0) {perm=[0, 2, 1, 3]}
+          %2: f32[2*N, 15] = reshape(%1) {shape=[2*N, 15]}
+          return %2
+        }
+        """,
     "indices that are read": """
         graph @main(%x: f32[1, 2, 4, 4]) {
           %0: f32[1, 2, 2, 2], %1: i64[1, 2, 2, 2] = max_pool_with_index(%x) {WINDOW, convention="flat"}
