@@ -27,6 +27,9 @@ _DIRECT: Final = {
 }  # fmt: skip
 """Ops that are one ONNX op of the same operands, without attributes."""
 
+SEARCHED: Final = 65536
+"""Constants of up to so many elements are looked through for what may be in them."""
+
 _LATER: Final = {
     "bit_not": ("BitwiseNot", 18), "bit_and": ("BitwiseAnd", 18), "bit_or": ("BitwiseOr", 18), "bit_xor": ("BitwiseXor", 18),
     "hard_swish": ("HardSwish", 14), "mish": ("Mish", 18),
@@ -118,30 +121,47 @@ def _nonzero(node: Node) -> None:
         refuse("the divisor may be 0, and ONNX leaves division of integers by 0 undefined")
 
 
+_MOVES: Final = {"identity", "expand", "reshape", "squeeze", "unsqueeze", "permute"}
+"""Ops whose results' elements are all elements of their operand."""
+
+
 def _never_zero(value: Value) -> bool:
-    weight = value.weight
-    if weight is not None:
-        return weight.size <= 65536 and bool(np.all(weight.array() != 0))
-    node = value.producer
-    if node is None:
-        return False
-    if node.op.name == "cast" and node.operands[0] is not None:
-        source, target = node.operands[0].tensor.dtype, value.tensor.dtype
-        return source.is_integer and source.bits <= target.bits and _never_zero(node.operands[0])
-    if node.op.name in ("identity", "expand", "reshape", "squeeze", "unsqueeze") and node.operands[0] is not None:
-        return _never_zero(node.operands[0])
-    if node.op.name == "size":
-        return bounds(node.attrs["dim"])[0] > 0
-    if node.op.name != "where":
-        return False
-    cond, x, y = (operand for operand in node.operands if operand is not None)
-    return _never_zero(x) and (_never_zero(y) or _tells_zero(cond, y))
+    """Whether no element can be 0."""
+    stack, seen = [value], {value}
+    while stack:
+        found = stack.pop()
+        weight, node = found.weight, found.producer
+        sources: list[Value | None] = []
+        if weight is not None:
+            if weight.size > SEARCHED or not np.all(weight.array() != 0):
+                return False
+        elif node is None:
+            return False
+        elif node.op.name == "size" and bounds(node.attrs["dim"])[0] > 0:
+            continue
+        elif node.op.name in _MOVES or (node.op.name == "cast" and _keeps_integers(node)):
+            sources = node.operands[:1]
+        elif node.op.name == "where":
+            cond, x, y = node.operands
+            sources = [x] if _tells_zero(cond, y) else [x, y]
+        else:
+            return False
+        fresh = [source for source in sources if source is not None and source not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return True
 
 
-def _tells_zero(cond: Value, value: Value) -> bool:
+def _keeps_integers(node: Node) -> bool:
+    """Whether a cast only makes room."""
+    source, target = node.operands[0], node.result.tensor.dtype
+    return source is not None and source.tensor.dtype.is_integer and source.tensor.dtype.bits <= target.bits
+
+
+def _tells_zero(cond: Value | None, value: Value | None) -> bool:
     """Whether a condition is that a value is 0."""
-    node = cond.producer
-    if node is None or node.op.name != "eq" or value not in node.operands:
+    node = cond.producer if cond is not None else None
+    if node is None or value is None or node.op.name != "eq" or value not in node.operands:
         return False
     other = node.operands[1 - node.operands.index(value)]
     weight = None if other is None else other.weight
@@ -274,7 +294,7 @@ def _bits_of_bool(b: Builder, node: Node, *operands: Value) -> Any:
 def _shift(e: Emitter, node: Node, x: str, y: str) -> Any:
     dtype, amount = node.result.tensor.dtype, node.operands[1]
     known = amount.weight if amount is not None else None
-    if known is None or known.size > 65536 or not np.all((known.array() >= 0) & (known.array() < dtype.bits)):
+    if known is None or known.size > SEARCHED or not np.all((known.array() >= 0) & (known.array() < dtype.bits)):
         refuse("the amount to shift by may be out of range, which ONNX leaves undefined")
     if dtype.is_signed:
         refuse("ONNX shifts unsigned integers only")

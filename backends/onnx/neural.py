@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from isthmus.backends.onnx.elementwise import SEARCHED
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
@@ -58,7 +59,7 @@ class Transposed(LazyWeight):
 def _all_zero(value: Value | None) -> bool:
     """Whether a vector is known to be of zeros, as a bias is before training; adding it would be a node for nothing."""
     handle = value.weight if value is not None else None
-    return handle is not None and handle.size <= 65536 and not np.any(handle.array())
+    return handle is not None and handle.size <= SEARCHED and not np.any(handle.array())
 
 
 def _turns(user: Any, index: int) -> bool:
@@ -223,25 +224,29 @@ _MOVES: Final = {"expand", "reshape", "unsqueeze", "squeeze", "slice", "identity
 
 def _finite(value: Value) -> bool:
     """Whether every element is known to be finite."""
-    stack = [value]
+    stack, seen = [value], {value}
     while stack:
         found = stack.pop()
         weight, node = found.weight, found.producer
+        sources: list[Value | None] = []
         if weight is not None:
-            if weight.size > 65536 or not np.all(np.isfinite(weight.array().astype(np.float64))):
+            if weight.size > SEARCHED or not np.all(np.isfinite(weight.array().astype(np.float64))):
                 return False
         elif node is None:
             return False
         elif node.op.name == "where" or node.op.name in _MOVES:
-            stack += [operand for operand in node.operands[1 if node.op.name == "where" else 0 :] if operand is not None]
+            sources = node.operands[1 if node.op.name == "where" else 0 :]
         elif node.op.name == "cast" and node.operands[0] is not None:
             source = node.operands[0].tensor.dtype
             if not source.is_integer and source is not dtypes.bool_:
                 return False
         elif node.op.name == "mul" and any(_is_cast_bool(operand) for operand in node.operands):
-            stack += [operand for operand in node.operands if operand is not None and not _is_cast_bool(operand)]
+            sources = [operand for operand in node.operands if not _is_cast_bool(operand)]
         else:
             return False
+        fresh = [source for source in sources if source is not None and source not in seen]
+        seen.update(fresh)
+        stack += fresh
     return True
 
 
@@ -252,9 +257,6 @@ def _is_cast_bool(value: Value | None) -> bool:
 
 
 # ---- resize
-
-_COORDINATES: Final = {"half_pixel_symmetric": 19}
-
 
 @emits("resize")
 def _resize(e: Emitter, node: Node, x: str) -> Any:

@@ -61,6 +61,18 @@ def _max_pool(e: Emitter, node: Node, x: str) -> Any:
     return e.op("MaxPool", x, **_window(e, node, True))
 
 
+@lowers("max_pool")
+def _max_pool_padded(b: Builder, node: Node, x: Value) -> Any:
+    """Padding as wide as the kernel, which a dilated one may have, is put around first."""
+    attrs, dtype = node.attrs, x.tensor.dtype
+    count = len(attrs["kernel"])
+    pads = attrs["pads"]
+    if attrs["ceil_mode"] or not dtype.is_float or not _wide_pads(node):
+        return None
+    x = b.pad(x, b.constant(-math.inf, dtype), before=(0, 0, *pads[:count]), after=(0, 0, *pads[count:]))
+    return b.max_pool(x, **{**attrs, "pads": [0] * 2 * count})
+
+
 @emits("max_pool_with_index")
 def _max_pool_with_index(e: Emitter, node: Node, x: str) -> Any:
     _check_pads(node)
@@ -70,12 +82,14 @@ def _max_pool_with_index(e: Emitter, node: Node, x: str) -> Any:
 
 
 def _check_pads(node: Node) -> None:
-    attrs = node.attrs
-    count = len(attrs["kernel"])
-    if any(pad >= kernel for pad, kernel in zip(attrs["pads"], attrs["kernel"] * 2, strict=True)):
+    if _wide_pads(node):
         refuse("onnxruntime takes no padding as wide as the kernel")
-    if count > 3:
+    if len(node.attrs["kernel"]) > 3:
         refuse("onnxruntime pools over at most three axes")
+
+
+def _wide_pads(node: Node) -> bool:
+    return any(pad >= kernel for pad, kernel in zip(node.attrs["pads"], node.attrs["kernel"] * 2, strict=True))
 
 
 @lowers("max_pool_with_index")

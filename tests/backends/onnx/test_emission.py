@@ -404,6 +404,34 @@ def test_division_by_what_may_be_zero_is_guarded(m: Model) -> None:
     m.check(artefact, np.array([7, -7, 5, 0]), np.array([2, 2, 0, 0]))
 
 
+def test_division_by_what_cannot_be_zero_is_not_guarded(m: Model) -> None:
+    n = m.dim("N")
+    x = m.input(n, dtype=i64)
+    divisor = m.b.where(m.b.gt(x, 2), m.b.constant(np.int64(3)), m.b.expand(m.b.unsqueeze(m.b.size(n), axes=[0]), shape=[n]))
+    artefact = m.emit(m.b.div(x, divisor), m.b.div(x, 4), m.b.mod(x, m.b.size(n)))
+    assert artefact.op_counts["Where"] == 1
+    m.check(artefact, np.array([7, -7, 1]))
+
+
+def test_wide_padding_of_a_dilated_pool(m: Model) -> None:
+    pool = {"kernel": [2], "strides": [1], "pads": [2, 2], "dilations": [4]}
+    artefact = m.emit(m.b.max_pool(m.input(1, 2, 9), **pool))
+    assert artefact.op_counts == {"Pad": 1, "MaxPool": 1}
+    m.check(artefact, f(1, 2, 9))
+
+
+@pytest.mark.parametrize("spatial", [(6,), (7, 5), (4, 3, 5)])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_adaptive_pools(spatial: tuple[int, ...], symbolic: bool) -> None:
+    m = Model()
+    sizes = [m.dim(f"S{axis}") for axis in range(len(spatial))] if symbolic else spatial
+    x = m.input(2, 3, *sizes)
+    outputs = [m.b.adaptive_avg_pool(x, output_size=[out] * len(spatial)) for out in (4, 1)]
+    if not symbolic:
+        outputs.append(m.b.adaptive_max_pool(x, output_size=[4] * len(spatial)))
+    m.check(m.emit(*outputs), f(2, 3, *spatial))
+
+
 @pytest.mark.parametrize(("opset", "ops"), [(17, {"Erf": 1, "Add": 1, "Mul": 3}), (20, {"Gelu": 1})])
 def test_coarse_ops_are_kept_where_they_can_be(m: Model, opset: int, ops: dict[str, int]) -> None:
     assert m.emit(m.b.gelu(m.input(2)), opset=opset).op_counts == ops
