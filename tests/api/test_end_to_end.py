@@ -15,6 +15,13 @@ import zoo
 
 import isthmus
 from isthmus.backends.onnx import OnnxBackend
+from isthmus.compiler import lower
+from isthmus.ir import Graph
+from isthmus.ir.equality import difference
+from isthmus.ir.parser import parse
+from isthmus.ir.printer import weight_table
+from isthmus.ir.verifier import verify
+from isthmus.passes import PassRecord, cleanup_passes, default_passes, legalize, run_passes
 
 NEWEST = onnx.defs.onnx_opset_version()
 OPSETS = [13, 17, NEWEST]
@@ -99,3 +106,21 @@ def test_batch_norm_is_folded_and_weights_are_counted() -> None:
 def test_the_newest_opset_is_offered() -> None:
     assert compiled("AlexNet", NEWEST).report.options["opset"] == NEWEST
     assert OnnxBackend.name == "onnx"
+
+
+@pytest.mark.parametrize("name", zoo.ALL)
+def test_the_text_form_reads_back_after_every_pass(name: str) -> None:
+    case = example(name)
+    captured, _, backend = lower(case.model, case.args, case.kwargs, dynamic_shapes=case.dynamic_shapes, until="captured")
+    graph = captured.graph
+
+    def check(record: PassRecord | None = None, changed: Graph | None = None) -> None:
+        again = parse(str(graph), weight_table(graph))
+        assert difference(graph, again) is None, record
+        verify(graph)
+
+    check()
+    run_passes(graph, default_passes(), listener=check)
+    legalize(graph, backend)
+    check()
+    run_passes(graph, cleanup_passes(), listener=check)
