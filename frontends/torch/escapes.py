@@ -49,12 +49,15 @@ def real(content: np.ndarray[Any, Any], dtype: DType) -> torch.Tensor:
 @contextmanager
 def swapped(watcher: Watcher) -> Iterator[None]:
     """Swaps the methods, for a while."""
-    saved = {name: torch.Tensor.__dict__.get(name) for name in (*_WHAT, "contiguous", "is_contiguous")}
+    wrapped = ("contiguous", "is_contiguous", "__getitem__", "__setitem__")
+    saved = {name: torch.Tensor.__dict__.get(name) for name in (*_WHAT, *wrapped)}
     factories = {name: getattr(torch, name) for name in ("tensor", "as_tensor")}
     for name, what in _WHAT.items():
         setattr(torch.Tensor, name, _method(watcher, name, what, getattr(torch.Tensor, name)))
     torch.Tensor.contiguous = _contiguous(torch.Tensor.contiguous)
     torch.Tensor.is_contiguous = _is_contiguous(torch.Tensor.is_contiguous)
+    torch.Tensor.__getitem__ = _getitem(torch.Tensor.__getitem__)
+    torch.Tensor.__setitem__ = _setitem(torch.Tensor.__setitem__)
     for name, original in factories.items():
         setattr(torch, name, _factory(original))
     try:
@@ -109,6 +112,53 @@ def _is_contiguous(original: Callable[..., Any]) -> Callable[..., Any]:
         return memory_format is torch.contiguous_format and self.entry.strides is None
 
     return is_contiguous
+
+
+def _getitem(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`Tensor.__getitem__`: torch's C++ takes no symbolic size as the index of one element."""
+
+    def getitem(self: torch.Tensor, index: Any) -> Any:
+        if self.__class__ is not Watched or not _sized(index):
+            return original(self, index)
+        part, rest = _selected(self, index)
+        return original(part, rest) if rest else part
+
+    return getitem
+
+
+def _setitem(original: Callable[..., Any]) -> Callable[..., Any]:
+    def setitem(self: torch.Tensor, index: Any, value: Any) -> None:
+        if self.__class__ is not Watched or not _sized(index):
+            original(self, index, value)
+        else:
+            part, rest = _selected(self, index)
+            original(part, rest or (Ellipsis,), value)
+
+    return setitem
+
+
+def _sized(index: Any) -> bool:
+    return any(item.__class__ is torch.SymInt for item in (index if index.__class__ is tuple else (index,)))
+
+
+def _selected(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, tuple[Any, ...]]:
+    """The part that the sizes in an index select, and what is left of the index."""
+    items = index if index.__class__ is tuple else (index,)
+    lengths = [
+        0 if item is None or item is Ellipsis or isinstance(item, bool)
+        else item.ndim if isinstance(item, torch.Tensor) and item.dtype in (torch.bool, torch.uint8)
+        else 1
+        for item in items
+    ]  # fmt: skip
+    hidden = tensor.ndim - sum(lengths)
+    dim, rest = 0, []
+    for item, length in zip(items, lengths, strict=True):
+        if item.__class__ is torch.SymInt:
+            tensor = tensor.select(dim, item)
+        else:
+            rest.append(item)
+            dim += hidden if item is Ellipsis else length
+    return tensor, tuple(rest)
 
 
 def _factory(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from aten_cases import Case, Model, T, b, cases, check, each, f, i
 
 from isthmus.frontends.torch import CaptureOptions, capture
 from isthmus.frontends.torch.lowering import LOWERINGS, plan
+from isthmus.ir.errors import UnsupportedError
 
 # ---- the table itself
 
@@ -303,10 +304,22 @@ def test_other_floats(function: Callable[..., Any], dtype: torch.dtype, toleranc
     ],
 )
 def test_refuses(function: Callable[..., Any], inputs: list[torch.Tensor]) -> None:
-    from isthmus.ir.errors import UnsupportedError
-
     with pytest.raises(UnsupportedError):
         capture(Model(function), tuple(inputs), options=CaptureOptions())
+
+
+def test_reordering_in_place_is_no_write() -> None:
+    """It would look like one where the shape stays the same."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        whole = torch.zeros(9)
+        square = whole.view(3, 3)
+        square.add_(x)
+        square.t_()
+        return whole
+
+    with pytest.raises(UnsupportedError):
+        capture(Model(function), (torch.rand(3, 3),), options=CaptureOptions())
 
 
 def test_keeps_what_is_coarse() -> None:

@@ -14,6 +14,14 @@ from aten_cases import Case, Model, b, cases, check, f, i
 from isthmus.frontends.torch import CaptureOptions, capture
 from isthmus.ir import interpreter
 
+
+def assigned(x: torch.Tensor, place: Any, value: Any) -> torch.Tensor:
+    """`x` with ``x[place] = value``."""
+    y = x.clone()
+    y[place] = value
+    return y
+
+
 # ---- shapes
 
 
@@ -66,6 +74,11 @@ def test_shapes(case: Case) -> None:
         f("N", "M")],
     slices_by_size=[lambda x: (x[: x.shape[0] // 2], x[x.shape[0] - 2 :], x[1 : x.shape[1] - 2]), f("N", "M")],
     select=[lambda x: (x[0], x[-1], x[:, 1], x[..., -2], x.select(1, 2), x.select(0, x.shape[0] - 1), x[0, 0]), f("N", "M")],
+    sizes_as_indices=[lambda x, k: (x[x.shape[0] - 1], x[:, x.shape[1] // 2], x[..., x.shape[1] - 2], x[x.shape[0] // 2, 1:,
+        None],
+                                    x[k, x.shape[1] - 1], x[None, x.shape[0] - 1, ..., 0], x[-x.shape[0]],
+                                    assigned(x, x.shape[0] // 2, 0), assigned(x, (slice(None), x.shape[1] - 1), 7.0)),
+                      f("N", "M"), i(2, low=0, high=2)],
     narrow=[lambda x, s: (x.narrow(0, 1, 2), x.narrow(1, -2, 2), torch.narrow(x, 0, s[0], 2)), f("N", 4), i(1, low=0, high=1)],
     split=[lambda x: (x.split(2, 1), x.split([1, 3], 1), x.split(3, -1), torch.split(x, [2, x.shape[0] - 2])), f("N", 4)],
     chunk=[lambda x: (x.chunk(2, 1), x.chunk(3, 1), x.chunk(7, 1), x.tensor_split(3, 1), x.tensor_split((1, 3), 1),
@@ -183,13 +196,6 @@ def test_random(function: Callable[..., Any], dtype: str) -> None:
 )  # fmt: skip
 def test_indexing(case: Case) -> None:
     check(case)
-
-
-def assigned(x: torch.Tensor, place: Any, value: Any) -> torch.Tensor:
-    """`x` with ``x[place] = value``."""
-    y = x.clone()
-    y[place] = value
-    return y
 
 
 @cases(
