@@ -14,7 +14,7 @@ SMALL_BYTES: Final = 64
 
 def attrs_key(attrs: Mapping[str, Any]) -> Hashable:
     """A key for a node's attributes. A symbol that the node binds is not part of what it means."""
-    return tuple((name, _frozen(value)) for name, value in attrs.items() if not isinstance(value, Symbol))
+    return tuple([(name, _frozen(value)) for name, value in attrs.items() if value.__class__ is not Symbol])
 
 
 def weight_key(weight: Weight) -> Hashable:
@@ -27,11 +27,14 @@ def weight_key(weight: Weight) -> Hashable:
 
 
 def _frozen(value: Any) -> Hashable:
-    if isinstance(value, float):
+    kind = value.__class__
+    if kind is int or kind is str or kind is bool or value is None:
+        return value  # type: ignore[no-any-return]
+    if kind is float:
         return repr(value)  # tells -0.0 from 0.0, and a nan is the same as itself
-    if isinstance(value, (tuple, list)):
+    if kind is tuple or kind is list:
         return tuple(map(_frozen, value))
-    if isinstance(value, dict):
+    if kind is dict:
         return tuple(sorted((str(key), _frozen(item)) for key, item in value.items()))
     if isinstance(value, Weight):
         return weight_key(value)

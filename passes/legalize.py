@@ -11,7 +11,7 @@ from isthmus.ir.builder import Builder
 from isthmus.ir.errors import Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.passes.driver import PassRecord, count_nodes
-from isthmus.passes.replace import disagreement, settle, sweep
+from isthmus.passes.replace import attached, disagreement, settle, sweep
 
 DEPTH: Final = 32
 """Lowerings that may follow on one another; more are taken to go round in a circle."""
@@ -51,10 +51,11 @@ def legalize(graph: Graph, target: Target) -> PassRecord:
     before, version, start = count_nodes(graph), graph.version, time.perf_counter()
     run = _Legalization(graph, target)
     run.run()
-    if run.refusals:
-        count = len(run.refusals)
+    refusals = run.standing()
+    if refusals:
+        count = len(refusals)
         what = "1 operation" if count == 1 else f"{count} operations"
-        raise UnsupportedError(f"{what} cannot be carried over to {target.name}", list(run.refusals.values()))
+        raise UnsupportedError(f"{what} cannot be carried over to {target.name}", refusals)
     settle(graph)
     seconds = time.perf_counter() - start
     return PassRecord("legalize", seconds, before, count_nodes(graph), dict(run.counts), graph.version != version)
@@ -65,7 +66,7 @@ class _Legalization:
         self.graph = graph
         self.target = target
         self.counts: Counter[str] = Counter()
-        self.refusals: dict[tuple[object, ...], Refusal] = {}
+        self.refusals: dict[tuple[object, ...], tuple[Refusal, list[Node]]] = {}
         self.origin: dict[Node, tuple[str, ...]] = {}  # the ops that a new node was made from, oldest first
 
     def run(self) -> None:
@@ -139,4 +140,9 @@ class _Legalization:
             reason = f"{reason} (needed for {chain[0]})"
         remedy = f"choose a target or version that has {node.op.name}, or give the op a lowering or a decomposition"
         key = (node.op.name, node.location, reason)
-        self.refusals.setdefault(key, Refusal(reason, op=node.op.name, location=node.location, remedy=remedy))
+        refusal = Refusal(reason, op=node.op.name, location=node.location, remedy=remedy)
+        self.refusals.setdefault(key, (refusal, []))[1].append(node)
+
+    def standing(self) -> list[Refusal]:
+        """The refusals of nodes that are still there: the lowering of a later one may have made them needless."""
+        return [refusal for refusal, nodes in self.refusals.values() if any(map(attached, nodes))]
