@@ -364,7 +364,8 @@ def _other_sizes(first: _Watch) -> dict[str, int]:
             if fits and holds({**current, symbol: candidate}):
                 current[symbol] = candidate
                 break
-    return {symbol.name: size for symbol, size in current.items()}
+    every = {symbol.name: dims.resolve(symbol.dim) for symbol in first.watcher.sizes.declared}
+    return {name: dims.evaluate(dim, current) for name, dim in every.items() if all(s in current for s in symbols(dim))}
 
 
 def _output_names(first: _Watch, options: CaptureOptions, names: Sequence[str] | None) -> list[str]:
