@@ -158,3 +158,36 @@ def test_every_coarse_op_has_a_finer_form() -> None:
             tried += 1
     assert tried > 50
     assert whole <= {"quantize"}  # to blocks and to floats it has no finer form
+
+
+class Whole(Fine):
+    """Takes no permutation by itself, and says two reshapes with one between them as a whole."""
+
+    def legal(self, node: Node) -> str | None:
+        return "not by itself" if node.op.name == "permute" or self.inner(node) else None
+
+    @staticmethod
+    def inner(node: Node) -> Value | None:
+        turn = node.operands[0].producer if node.op.name == "reshape" and node.operands[0] else None
+        return turn.operands[0] if turn is not None and turn.op.name == "permute" else None
+
+    def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        inner = self.inner(node)
+        return None if inner is None else [b.reshape(b.relu(inner), shape=node.result.tensor.shape)]
+
+
+def test_what_a_later_lowering_makes_needless_is_not_refused() -> None:
+    g = Graph()
+    b = Builder(g)
+    turned = b.permute(g.add_input(Tensor(f32, (2, 3)), "x"), perm=[1, 0])
+    g.set_outputs([b.reshape(turned, shape=[6])])
+    legalize(g, Whole())
+    verify(g)
+    assert [node.op.name for node in g.nodes] == ["relu", "reshape"]
+    kept = Graph()
+    b = Builder(kept)
+    turned = b.permute(kept.add_input(Tensor(f32, (2, 3)), "x"), perm=[1, 0])
+    kept.set_outputs([b.reshape(turned, shape=[6]), turned])
+    with pytest.raises(UnsupportedError) as caught:
+        legalize(kept, Whole())
+    assert [refusal.message for refusal in caught.value.refusals] == ["not by itself"]
