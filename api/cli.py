@@ -5,15 +5,20 @@ Exit codes: 0 all is well, 1 the model was refused or disagrees, 2 the command w
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from isthmus.ir.errors import IsthmusError, UsageError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -243,18 +248,37 @@ def targets(as_json: bool, quiet: bool) -> None:
     from isthmus.backends import registry
     from isthmus.tables import table, text
 
-    schemas = {name: registry.find(name).Options.model_json_schema().get("properties", {}) for name in registry.names()}
+    schemas: dict[str, dict[str, Any]] = {}
+    broken: dict[str, str] = {}
+    for name in registry.names():
+        try:
+            schemas[name] = _schema(registry.find(name).Options)
+        except UsageError as error:  # a package of somebody else's may be broken; the other targets are there all the same
+            broken[name] = error.found or error.message
     if as_json:
         click.echo(json.dumps(schemas))
     elif quiet:
         click.echo("\n".join(schemas))
     else:
         rows = [
-            (name, option, _kind(schema), json.dumps(schema.get("default")), schema.get("description", ""))
-            for name, options in schemas.items()
-            for option, schema in (options or {"": {}}).items()
+            (name, option, _kind(schema), _default(schema), schema.get("description"))
+            for name, found in schemas.items()
+            for option, schema in (found or {"": {}}).items()
         ]
+        rows += [(name, "", "", None, f"cannot be loaded: {why}") for name, why in broken.items()]
         click.echo(text(table(["target", "option", "type", "default", "what it does"], rows)))
+
+
+def _schema(options: type[BaseModel]) -> dict[str, Any]:
+    """The options by name, with what their class's docstring says about them."""
+    about = inspect.cleandoc(options.__doc__ or "").partition("Attributes:\n")[2]
+    told = dict(re.findall(r"^    (\w+): (.+(?:\n     .+)*)", about, re.MULTILINE))
+    found: dict[str, Any] = options.model_json_schema().get("properties", {})
+    return {name: {"description": " ".join(told.get(name, "").split()), **schema} for name, schema in found.items()}
+
+
+def _default(schema: dict[str, Any]) -> str | None:
+    return None if schema.get("default") is None else json.dumps(schema["default"])
 
 
 def _kind(schema: dict[str, Any]) -> str:

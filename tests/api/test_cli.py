@@ -157,7 +157,7 @@ def test_verify_compares_a_saved_file(model: Path, tmp_path: Path) -> None:
 def test_targets_lists_options() -> None:
     done = run("targets")
     assert done.exit_code == 0
-    for word in ("onnx", "opset", "reference"):
+    for word in ("onnx", "opset", "the version of the standard op set", "reference"):
         assert word in done.output
     assert "opset" in json.loads(run("targets", "--json").output)["onnx"]
     assert {"onnx", "reference"} <= set(run("targets", "--quiet").output.split())
