@@ -41,19 +41,20 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return zipfile.ZipFile(build(source, "wheel", tmp_path_factory.mktemp("wheel"))).namelist()
 
 
-def modules() -> set[str]:
-    """Every module of the repository, under the name that it installs as."""
+def contents(pattern: str = "*") -> set[str]:
+    """Every file of the rooms, under the name that it installs as."""
     found = set()
     for room in ROOMS:
-        for path in (ROOT / room).rglob("*.py"):
+        for path in (ROOT / room).rglob(pattern):
             inside = path.relative_to(ROOT / room).as_posix()
-            found.add(f"isthmus/{inside}" if room == "api" else f"isthmus/{room}/{inside}")
+            if path.is_file() and "__pycache__" not in inside:
+                found.add(f"isthmus/{inside}" if room == "api" else f"isthmus/{room}/{inside}")
     return found
 
 
-def test_the_wheel_holds_every_module_and_nothing_else(wheel: list[str]) -> None:
+def test_the_wheel_holds_every_file_of_the_rooms_and_nothing_else(wheel: list[str]) -> None:
     inside = {name for name in wheel if ".dist-info/" not in name}
-    assert inside == modules() | {"isthmus/py.typed"}
+    assert inside == contents()
 
 
 def test_the_wheel_carries_the_licence(wheel: list[str]) -> None:
@@ -75,7 +76,7 @@ def test_the_source_archive_builds_the_same_wheel(source: Path, wheel: list[str]
 
 def test_every_folder_of_modules_is_declared() -> None:
     declared = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
-    assert declared == {name.rpartition("/")[0].replace("/", ".") for name in modules()}
+    assert declared == {name.rpartition("/")[0].replace("/", ".") for name in contents("*.py")}
 
 
 def test_the_licence_is_whole() -> None:
