@@ -66,6 +66,8 @@ def scalar_tensor(w: Lowering, s: Scalar, dtype: DType | None = None) -> Any:
 @lowers("aten.arange", "aten.arange.start", "aten.arange.start_step")
 def arange(w: Lowering, end: Scalar, start: Scalar = 0, step: Scalar = 1, dtype: DType | None = None) -> Any:
     """Integers by default, unless a bound or the step is a float."""
+    if any(isinstance(x, Value) for x in (start, end, step)):
+        w.unsupported("the bounds are fractions of sizes, so that the length is not known", "use // in place of /")
     floats = [x for x in (start, end, step) if isinstance(x, float)]
     dtype = dtype or (default_float() if floats else i64)
     if not any(not x.is_integer() for x in floats):

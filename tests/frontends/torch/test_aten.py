@@ -308,6 +308,12 @@ def test_refuses(function: Callable[..., Any], inputs: list[torch.Tensor]) -> No
         capture(Model(function), tuple(inputs), options=CaptureOptions())
 
 
+def test_refuses_a_range_up_to_a_fraction_of_a_size() -> None:
+    model = Model(lambda x: torch.arange(x.shape[0] / 3))
+    with pytest.raises(UnsupportedError, match="use // in place of /"):
+        capture(model, (torch.rand(4, 2),), dynamic_shapes={"args": ({0: "N"},)}, options=CaptureOptions())
+
+
 def test_reordering_in_place_is_no_write() -> None:
     """It would look like one where the shape stays the same."""
 
