@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from isthmus.ir import attributes, nested
-from isthmus.ir.dims import Symbol, symbols
+from isthmus.ir.dims import Dim, Symbol, simplify, symbols
 from isthmus.ir.errors import IsthmusError
 from isthmus.ir.location import UNKNOWN, Location
 from isthmus.ir.op import Call, Op, Trait
 from isthmus.ir.symbols import Symbols
-from isthmus.ir.types import Tensor, Type, resolved
+from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Weight
 
 if TYPE_CHECKING:
@@ -450,15 +450,22 @@ class Graph:
 
     def settle(self) -> None:
         """Replaces joined symbols, everywhere, by what they were joined to."""
+        known: dict[Dim, Dim] = {}  # the same sizes stand in many places
+
+        def settled(dim: Dim) -> Dim:
+            if dim not in known:
+                known[dim] = simplify(dim)
+            return known[dim]
+
         for graph in self.graphs():
             for value in graph.inputs:
-                value.type = resolved(value.type)
+                value.type = attributes.map_dims(value.type, settled)
             for node in graph.nodes:
                 for result in node.results:
-                    result.type = resolved(result.type)
+                    result.type = attributes.map_dims(result.type, settled)
                 for name, attr in node.attrs.items():
                     if attr.__class__ is not int and attr.__class__ is not str:
-                        node.attrs[name] = attributes.resolved(attr)
+                        node.attrs[name] = attributes.map_dims(attr, settled)
         self.touch()
 
     # ---- symbols

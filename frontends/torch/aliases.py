@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from isthmus.frontends.torch.known import Known
 from isthmus.frontends.torch.lowering import Lowering
 from isthmus.ir.dims import Dim, bounds
 from isthmus.ir.errors import Refusal
@@ -35,9 +36,10 @@ class Entry:
         strides: its strides; None for contiguous.
         certain: whether torch would have these strides.
         doubts: entries that may share storage with this one, and why nobody can tell.
+        home: what is known about the values of the capture that made this; told apart from other captures by it.
     """
 
-    __slots__ = ("__weakref__", "base", "certain", "doubts", "push", "strides", "take", "value", "version")
+    __slots__ = ("__weakref__", "base", "certain", "doubts", "home", "push", "strides", "take", "value", "version")
 
     def __init__(self, value: Value, strides: Shape | None = None, certain: bool = True) -> None:
         self.value = value
@@ -48,6 +50,7 @@ class Entry:
         self.strides = strides
         self.certain = certain
         self.doubts: list[tuple[weakref.ref[Entry], str]] | None = None
+        self.home: Known | None = None
 
     @property
     def owner(self) -> Entry:

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from isthmus.frontends.base import Array, Captured
 from isthmus.frontends.torch import aten as aten
 from isthmus.frontends.torch.control import composite
-from isthmus.frontends.torch.escapes import real, swapped
+from isthmus.frontends.torch.escapes import swapped
 from isthmus.frontends.torch.inputs import Inputs, flatten
 from isthmus.frontends.torch.provenance import raised_at
 from isthmus.frontends.torch.restore import below_autograd, deep, flags, untouched
@@ -23,7 +23,7 @@ from isthmus.frontends.torch.sources import Source, source_of
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.unsupported import stop
 from isthmus.frontends.torch.watcher import Watcher
-from isthmus.frontends.torch.weights import TorchWeight, contents
+from isthmus.frontends.torch.weights import TorchWeight, contents, real
 from isthmus.ir import dims
 from isthmus.ir.dims import symbols
 from isthmus.ir.equality import difference
@@ -239,8 +239,7 @@ def _watch(
         raise CaptureError(
             f"the model raised {type_name(error)}: {error}",
             location=raised_at(error, watcher.provenance),
-            remedy="check that the model runs on the example inputs; it was watched at sizes "
-            + (", ".join(f"{s.name}={s.hint}" for s in watcher.sizes.declared) or "of the example"),
+            remedy=_remedy(error, watcher),
         ) from error
     if watcher.refusals:
         raise stop(watcher)
@@ -249,6 +248,13 @@ def _watch(
         values += written.values()
     graph.set_outputs(values)
     return _Watch(graph, watcher, spec, leaves, written)
+
+
+def _remedy(error: BaseException, watcher: Watcher) -> str:
+    if "unhashable type: non-nested Sym" in str(error):
+        return "a dynamic size is the key of a dict or the argument of a cached function there: compute anew, or declare it static"
+    sizes = ", ".join(f"{symbol.name}={symbol.hint}" for symbol in watcher.sizes.declared)
+    return f"check that the model runs on the example inputs; it was watched at sizes {sizes or 'of the example'}"
 
 
 def type_name(error: BaseException) -> str:

@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import torch
 
-from isthmus.frontends.torch.lowering import torch_dtype
 from isthmus.frontends.torch.tensors import Watched
-from isthmus.ir.dtypes import DType
+from isthmus.frontends.torch.weights import real
 
 if TYPE_CHECKING:
     from isthmus.frontends.torch.watcher import Watcher
@@ -35,15 +33,6 @@ _WHAT: Final = {
     "untyped_storage": "the storage",
     "storage": "the storage",
 }
-
-
-def real(content: np.ndarray[Any, Any], dtype: DType) -> torch.Tensor:
-    """A real tensor with this content."""
-    copy = np.array(content, order="C")
-    theirs = torch_dtype(dtype)
-    if copy.dtype.isbuiltin == 1:
-        return torch.from_numpy(copy)
-    return torch.from_numpy(copy.view(np.int16 if copy.itemsize == 2 else np.uint8)).view(theirs)
 
 
 @contextmanager

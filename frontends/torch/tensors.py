@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import torch
+from torch.utils import _pytree as pytree
 
 from isthmus.frontends.torch.aliases import Entry
+from isthmus.frontends.torch.weights import real
 from isthmus.ir.errors import CaptureError
 
 
@@ -27,10 +29,32 @@ class Watched(torch.Tensor):  # type: ignore[misc]
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Reached only outside a capture: within one, the watcher's mode comes first."""
-        raise CaptureError(
-            f"{func} was called on a tensor of a capture that has ended",
-            remedy="do not keep tensors in globals or closures between calls of the model",
-        )
+
+        def leaf(item: Any) -> Any:
+            return item.real(str(func)) if isinstance(item, Watched) else item
+
+        args, kwargs = pytree.tree_map(leaf, (args, kwargs or {}))
+        return func(*args, **kwargs)
+
+    def real(self, where: str) -> torch.Tensor:
+        """The real tensor that a tensor of an ended capture stands for, where it depended on nothing.
+
+        Models keep such tensors in caches that outlive a call.
+
+        Raises:
+            CaptureError: it depended on an input.
+        """
+        entry = self.entry
+        content = None if entry.home is None else entry.home.content(entry.value)
+        if content is None:
+            raise CaptureError(
+                f"{where} meets a tensor of a capture that has ended",
+                remedy="do not keep tensors in globals, closures or caches between calls of the model",
+            )
+        return real(content, entry.value.tensor.dtype)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
+        return memo.setdefault(id(self), self.clone())
 
     def __repr__(self, **_: Any) -> str:
         return f"<watched {str(self.dtype).removeprefix('torch.')}{[str(size) for size in self.shape]}>"

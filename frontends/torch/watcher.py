@@ -108,13 +108,22 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
     def entry(self, tensor: torch.Tensor) -> Entry:
         """Which value a tensor stands for; a real one never met before is a constant."""
         if tensor.__class__ is Watched:
-            return tensor.entry
+            entry: Entry = tensor.entry
+            return entry if entry.home is self.w.knowledge else self._foreign(tensor)
         known = self._reals.get(id(tensor))
         return known[1] if known is not None else self._meet(tensor)
 
     def value(self, tensor: torch.Tensor) -> Value:
         """The value that a tensor has now."""
         return self.aliases.read(self.entry(tensor))
+
+    def _foreign(self, tensor: Watched) -> Entry:
+        """A tensor that an earlier capture left behind, in a cache: a constant where it depended on nothing."""
+        known = self._reals.get(id(tensor))
+        if known is None:
+            entry = self.entry(tensor.real(str(self.provenance.here())))
+            known = self._reals[id(tensor)] = (tensor, entry)
+        return known[1]
 
     def _meet(self, tensor: torch.Tensor) -> Entry:
         if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
@@ -205,6 +214,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         """A tensor for the model to compute with."""
         if entry is None:
             entry = Entry(value)
+        entry.home = self.w.knowledge
         if self.inside is not None:
             self.inside.add(entry)
         type = value.type
@@ -235,7 +245,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         return _itself
 
     def _read_watched(self, tensor: Watched) -> Value:
-        entry = tensor.entry
+        entry = self.entry(tensor)
         return entry.value if entry.base is None else self.aliases.read(entry)
 
     def _read_real(self, tensor: torch.Tensor) -> Value:

@@ -7,7 +7,8 @@ from collections.abc import Hashable
 import numpy as np
 import torch
 
-from isthmus.frontends.torch.lowering import dtype_of
+from isthmus.frontends.torch.lowering import dtype_of, torch_dtype
+from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import CaptureError
 from isthmus.ir.weights import Array, Weight
 
@@ -65,3 +66,13 @@ def contents(tensor: torch.Tensor) -> Array:
         # numpy does not know bfloat16 and float8: the bits go over as integers.
         bits = tensor.view(torch.int16 if tensor.element_size() == 2 else torch.uint8)
         return np.asarray(bits.numpy()).view(target)
+
+
+def real(content: Array, dtype: DType) -> torch.Tensor:
+    """A real tensor with this content."""
+    copy: Array = np.array(content, order="C")
+    theirs = torch_dtype(dtype)
+    with torch._C._DisableTorchDispatch():
+        if copy.dtype.isbuiltin == 1:
+            return torch.from_numpy(copy)
+        return torch.from_numpy(copy.view(np.int16 if copy.itemsize == 2 else np.uint8)).view(theirs)

@@ -123,5 +123,5 @@ def test_tensors_kept_beyond_the_capture_say_so() -> None:
         return x + 1
 
     capture(model, (torch.randn(3),), options=CaptureOptions(second_watch=False))
-    with pytest.raises(CaptureError, match="a tensor of a capture that has ended"):
+    with pytest.raises(CaptureError, match="meets a tensor of a capture that has ended"):
         kept[0] + 1

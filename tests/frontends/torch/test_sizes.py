@@ -221,3 +221,22 @@ def test_sizes_of_an_earlier_capture_are_refused() -> None:
 
     with pytest.raises(IsthmusError, match="a size of an earlier capture"):
         capture(model, (torch.randn(8),), dynamic_shapes=({0: "N"},))
+
+
+def test_a_size_as_a_key() -> None:
+    with pytest.raises(CaptureError, match="a dynamic size is the key of a dict") as caught:
+        capture(lambda x: {x.shape[0]: x}, (torch.randn(8),), dynamic_shapes=({0: "N"},))
+    assert "test_sizes.py" in str(caught.value)
+
+
+@torch.jit.script
+def scripted_loop(x: torch.Tensor) -> torch.Tensor:
+    for i in range(x.size(0)):
+        x = x + i
+    return x
+
+
+def test_a_scripted_loop_over_a_size_is_not_unrolled_in_silence() -> None:
+    with pytest.raises(CaptureError, match="but N was declared dynamic"):
+        capture(lambda x: scripted_loop(x), (torch.randn(8),), dynamic_shapes=({0: "N"},))
+    agree(lambda x: scripted_loop(x), (torch.randn(3),))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -217,3 +219,44 @@ def test_autocast_and_checkpoint_and_inference_mode() -> None:
 
     captured = capture(model, (torch.randn(2, 4),))
     assert [str(value.tensor.dtype) for value in captured.graph.outputs] == ["f32", "bf16"]
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x * x
+
+
+@torch.jit.script
+def scripted_straight(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 + 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: Square.apply(x) + 1,
+        lambda x: scripted_straight(x),
+        lambda x: copy.deepcopy(x) + 1,
+        lambda x: torch.nn.functional.one_hot(x.argmax(1), 4) + torch.tensor([[1, 2], [3, 4]]).sum(),
+        lambda x: x.where(x > 0, torch.zeros(())).nonzero(),
+        lambda x: {"b": x, "a": [x + 1, (x, None)]},
+    ],
+    ids=["autograd.Function", "script", "deepcopy", "constants", "nonzero", "structure"],
+)
+def test_corners(function: Callable[[torch.Tensor], Any]) -> None:
+    agree(function, (torch.randn(3, 4),), dynamic=({0: "N"},), sizes=[{"N": 6}])
+
+
+def test_caches_that_outlive_a_call() -> None:
+    @functools.lru_cache
+    def positions(n: int) -> torch.Tensor:
+        return torch.arange(n) * 2
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x + positions(x.shape[0])
+
+    for _ in range(2):  # the second time the cache holds a tensor of the first capture
+        agree(model, (torch.randn(3),))
+    torch.testing.assert_close(model(torch.zeros(3)), torch.tensor([0.0, 2.0, 4.0]))
