@@ -252,7 +252,7 @@ def _watch(
 
 def _remedy(error: BaseException, watcher: Watcher) -> str:
     if "unhashable type: non-nested Sym" in str(error):
-        return "a dynamic size is the key of a dict or the argument of a cached function there: compute anew, or declare it static"
+        return "a dynamic size is the key of a dict, or the argument of a cached function, there: declare it static"
     sizes = ", ".join(f"{symbol.name}={symbol.hint}" for symbol in watcher.sizes.declared)
     return f"check that the model runs on the example inputs; it was watched at sizes {sizes or 'of the example'}"
 
