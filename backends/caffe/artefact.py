@@ -11,12 +11,31 @@ import numpy as np
 
 from isthmus.backends.base import Artefact
 from isthmus.backends.caffe import checker, text, wire
-from isthmus.backends.caffe.dialect import Dialect
+from isthmus.backends.caffe.dialect import Dialect, load
 from isthmus.backends.caffe.emitter import Net
+from isthmus.backends.caffe.schema import Message
 from isthmus.backends.caffe.worker import opencv
 from isthmus.backends.protobuf_wire import together
 from isthmus.ir.dims import Dim, Symbol, evaluate, symbols
 from isthmus.ir.errors import EvaluationError, UsageError
+
+OPENCV = "opencv"
+
+
+def in_words_of(reader: str, net: Message, dialect: Dialect) -> Message:
+    """A net with another dialect's word for rounding the number of windows down; for the reader of that one.
+
+    Nothing else differs between what the dialects say and what their readers take.
+    """
+    own, other = dialect.pooling.floor, load(reader).pooling.floor
+    layers = []
+    for layer in net.messages("layer"):
+        parameters = layer.get("pooling_param")
+        if own and parameters is not None and own.items() <= parameters.fields.items():
+            kept = {name: content for name, content in parameters.fields.items() if name not in own}
+            layer = Message(layer.type, {**layer.fields, "pooling_param": Message(parameters.type, {**kept, **other})})
+        layers.append(layer)
+    return Message(net.type, {**net.fields, "layer": layers})
 
 
 class CaffeArtefact(Artefact):
@@ -79,6 +98,7 @@ class CaffeArtefact(Artefact):
             feeds[name] = array
         with tempfile.TemporaryDirectory() as folder:
             prototxt, caffemodel = self.save(Path(folder, "net"))
+            prototxt.write_text(text.write(in_words_of(OPENCV, self.net.text, self.dialect), load(OPENCV).schema))
             outputs = opencv().run([str(prototxt), str(caffemodel)], feeds, self.net.outputs)
         found = []
         for name, shape in zip(self.net.outputs, self.net.shapes, strict=True):

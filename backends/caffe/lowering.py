@@ -17,10 +17,14 @@ from isthmus.backends.caffe.weights import broadcast, derived, dilated, full, sp
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import product
 from isthmus.ir.graph import Node, Value
+from isthmus.ir.op import Trait
 from isthmus.ir.ops.resize import taps
 
 PIECES = 64
 """Into so many pieces at most a rearrangement cuts an axis."""
+
+CHANNELS = 1024
+"""So many channels at most are put in another order: their kernel has the square of that many elements."""
 
 NEUTRAL = {"strides": [1, 1], "pads": [0, 0, 0, 0], "dilations": [1, 1]}
 
@@ -382,8 +386,10 @@ def _slice(b: Builder, dialect: Dialect, node: Node, x: Value) -> Any:
     """One axis at a time; a step, by a convolution that takes every so many elements."""
     attrs = node.attrs
     rows = list(zip(attrs["axes"], attrs["starts"], attrs["ends"], attrs["steps"], strict=True))
-    if not rows or not all(isinstance(bound, int) for row in rows for bound in row):
-        return build(b, "identity", x) if not rows else None
+    if not all(isinstance(bound, int) for row in rows for bound in row):
+        return None
+    if node.result.tensor.shape == x.tensor.shape:
+        return x
     if len(rows) == 1 and rows[0][3] == 1:
         return None
     rank = x.tensor.rank
@@ -452,31 +458,49 @@ def _concat(b: Builder, dialect: Dialect, node: Node, xs: list[Value]) -> Any:
 
 @lowers("permute")
 def _permute(b: Builder, dialect: Dialect, node: Node, x: Value) -> Any:
-    """One that moves only axes of size 1 is a reshape."""
-    shape, perm = sizes(x), node.attrs["perm"]
-    moved = [axis for axis in perm if shape[axis] != 1]
-    return b.reshape(x, shape=node.result.tensor.shape) if moved == sorted(moved) else None
+    found = _rearranged(b, node)
+    if found is None or node.result.tensor.rank > dialect.max_rank:
+        return None
+    return b.reshape(found, shape=node.result.tensor.shape)
 
 
 @lowers("reshape")
-def _shuffle(b: Builder, dialect: Dialect, node: Node, x: Value) -> Any:
-    """Channels in another order, or moved into space, where people say it with a permutation between two reshapes."""
+def _reshape(b: Builder, dialect: Dialect, node: Node, x: Value) -> Any:
+    """Behind a permutation that has no blob of its own, together with it."""
     turn = x.producer
-    source = turn.operands[0].producer if turn is not None and turn.op.name == "permute" and turn.operands[0] else None
-    if turn is None or source is None or source.op.name != "reshape" or source.operands[0] is None:
+    if turn is None or turn.op.name != "permute":
         return None
-    origin = source.operands[0]
-    old, split, perm, new = sizes(origin), sizes(source.result), list(turn.attrs["perm"]), sizes(node.result)
-    if len(old) != 4 or len(new) != 4 or split[0] != old[0] or new[0] != old[0]:
+    found = _rearranged(b, turn)
+    wanted = node.result.tensor.shape
+    return found if found is None or found.tensor.shape == wanted else b.reshape(found, shape=wanted)
+
+
+def _rearranged(b: Builder, turn: Node) -> Value | None:
+    """Something of rank 4 whose elements are, in row-major order, those of a permutation; None where there is no way.
+
+    These are how people spell a shuffle of channels, and channels that move into space.
+    """
+    x = turn.operands[0]
+    assert x is not None
+    split, perm = sizes(x), list(turn.attrs["perm"])
+    while x.producer is not None and Trait.LAYOUT in x.producer.op.traits and x.producer.operands[0] is not None:
+        x = x.producer.operands[0]
+    moved = [axis for axis in perm if split[axis] != 1]
+    if moved == sorted(moved):
+        return x
+    if perm[0] != 0 or not all(isinstance(size, int) for size in split[1:]):
         return None
-    if new == old and len(split) == 5 and split[3:] == old[2:] and perm == [0, 2, 1, 3, 4]:
-        groups, inner = split[1:3]
-        order = np.arange(groups * inner).reshape(groups, inner).T.reshape(-1)
-        return _channels(b, origin, order)
-    rows, columns = split[2:4]
-    if len(split) == 6 and split[4:] == old[2:] and perm == [0, 1, 4, 2, 5, 3] and new[1:] == (split[1], rows * old[2], columns * old[3]):
-        return _to_space(b, origin, split[1], rows, columns)
-    return None
+    origin = sizes(x)
+    last = max(axis for axis, source in enumerate(perm) if axis != source)
+    if len(split) == 6 and perm == [0, 1, 4, 2, 5, 3] and (*origin[:1], *origin[2:]) == (split[0], *split[4:]):
+        return _to_space(b, x, *split[1:4])
+    count = math.prod(split[1 : last + 1])
+    if count > CHANNELS:
+        return None
+    order = np.arange(count).reshape(split[1 : last + 1]).transpose([axis - 1 for axis in perm[1 : last + 1]]).reshape(-1)
+    if len(origin) != 4 or origin[:2] != (split[0], count):
+        x = build(b, "reshape", x, shape=[split[0], count, math.prod(split[last + 1 :]), 1])
+    return _channels(b, x, order)
 
 
 def _channels(b: Builder, x: Value, order: Any) -> Value:

@@ -190,8 +190,6 @@ def _clip(s: Layers, node: Node, x: Value, lo: Value | None, hi: Value | None) -
         refuse("the bounds cross")
     if (least, most) == (0, 6) and "ReLU6" in s.dialect.layers:
         return s.add("ReLU6", x)
-    if least is not None and most is not None and "Clip" in s.dialect.layers:
-        return s.add("Clip", x, min=least, max=most)
     found: Value | Blob = x
     if least is not None:
         found = s.add("ReLU", found, hint="above") if least == 0 else at_least(s, found, least)

@@ -40,7 +40,7 @@ def _slice(s: Layers, node: Node, x: Value) -> Blob:
         refuse("the bounds are not known")
     points = [point for point in (start, end) if 0 < point < sizes(x)[axis]]
     if not points:
-        return s.add("Power", x)
+        refuse("nothing is cut")
     tops = s.several("Slice", x, tops=len(points) + 1, hint="rest", axis=axis, slice_point=points)
     return tops[1 if start else 0]
 
