@@ -5,23 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 
 import onnx
 from pydantic import BaseModel, Field, field_validator
 
-from isthmus.backends import base
-from isthmus.backends.onnx import control, elementwise, indexing, neural, opsets, pooling, quantization, shapes, table, widen
+from isthmus.backends import base, widen
+from isthmus.backends.onnx import control, elementwise, indexing, neural, opsets, pooling, quantization, shapes, table
 from isthmus.backends.onnx.artefact import External, OnnxArtefact
 from isthmus.backends.onnx.emitter import Emitter, Probe, Scope
 from isthmus.backends.onnx.runtime import Session
+from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
+from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import FileError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.types import Tensor
 
 FAMILIES = (control, elementwise, indexing, neural, pooling, quantization, shapes)
 """The modules that fill the table of emitters."""
+
+
+WIDER: Final[dict[DType, tuple[DType, ...]]] = {
+    dtypes.bool_: (dtypes.u8, dtypes.i32, dtypes.i64),
+    dtypes.u8: (dtypes.i32, dtypes.i64), dtypes.i8: (dtypes.i32, dtypes.i64),
+    dtypes.u16: (dtypes.i32, dtypes.i64), dtypes.i16: (dtypes.i32, dtypes.i64),
+    dtypes.u32: (dtypes.i64,), dtypes.i32: (dtypes.i64,),
+    dtypes.f16: (dtypes.f32,), dtypes.bf16: (dtypes.f32,), dtypes.f32: (dtypes.f64,),
+    **dict.fromkeys((dtypes.f8e4m3fn, dtypes.f8e4m3fnuz, dtypes.f8e5m2, dtypes.f8e5m2fnuz, dtypes.f4e2m1), (dtypes.f32,)),
+    **dict.fromkeys((dtypes.i4, dtypes.u4, dtypes.i2, dtypes.u2), (dtypes.i32,)),
+}  # fmt: skip
+"""The element types to compute in where onnxruntime lacks one."""
 
 
 class OnnxOptions(base.Options):
@@ -71,7 +85,7 @@ class OnnxBackend(base.Backend):
             return None  # no runtime reckons with complex numbers
         found: Any = table.lower(node.op.name, self.opset, b, node)
         if found is None:
-            found = widen.lower(self._probe, b, node)
+            found = widen.lower(self.legal, WIDER, b, node)
         if found is None:
             return None
         return (found,) if isinstance(found, Value) else tuple(found)

@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from isthmus.backends import formulas
+from isthmus.backends.formulas import SEARCHED, float_mod, never_zero
 from isthmus.backends.onnx import opsets
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import bounds
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.types import Tensor
 
@@ -26,9 +27,6 @@ _DIRECT: Final = {
     "logical_xor": "Xor", "where": "Where", "matmul": "MatMul",
 }  # fmt: skip
 """Ops that are one ONNX op of the same operands, without attributes."""
-
-SEARCHED: Final = 65536
-"""Constants of up to so many elements are looked through for what may be in them."""
 
 _LATER: Final = {
     "bit_not": ("BitwiseNot", 18), "bit_and": ("BitwiseAnd", 18), "bit_or": ("BitwiseOr", 18), "bit_xor": ("BitwiseXor", 18),
@@ -117,55 +115,8 @@ def _nonzero(node: Node) -> None:
     """Integer division by 0 stops the process in onnxruntime; only a divisor known not to be 0 is let through."""
     divisor = node.operands[1]
     assert divisor is not None
-    if divisor.tensor.dtype.is_integer and not _never_zero(divisor):
+    if divisor.tensor.dtype.is_integer and not never_zero(divisor):
         refuse("the divisor may be 0, and ONNX leaves division of integers by 0 undefined")
-
-
-_MOVES: Final = {"identity", "expand", "reshape", "squeeze", "unsqueeze", "permute"}
-"""Ops whose results' elements are all elements of their operand."""
-
-
-def _never_zero(value: Value) -> bool:
-    """Whether no element can be 0."""
-    stack, seen = [value], {value}
-    while stack:
-        found = stack.pop()
-        weight, node = found.weight, found.producer
-        sources: list[Value | None] = []
-        if weight is not None:
-            if weight.size > SEARCHED or not np.all(weight.array() != 0):
-                return False
-        elif node is None:
-            return False
-        elif node.op.name == "size" and bounds(node.attrs["dim"])[0] > 0:
-            continue
-        elif node.op.name in _MOVES or (node.op.name == "cast" and _keeps_integers(node)):
-            sources = node.operands[:1]
-        elif node.op.name == "where":
-            cond, x, y = node.operands
-            sources = [x] if _tells_zero(cond, y) else [x, y]
-        else:
-            return False
-        fresh = [source for source in sources if source is not None and source not in seen]
-        seen.update(fresh)
-        stack += fresh
-    return True
-
-
-def _keeps_integers(node: Node) -> bool:
-    """Whether a cast only makes room."""
-    source, target = node.operands[0], node.result.tensor.dtype
-    return source is not None and source.tensor.dtype.is_integer and source.tensor.dtype.bits <= target.bits
-
-
-def _tells_zero(cond: Value | None, value: Value | None) -> bool:
-    """Whether a condition is that a value is 0."""
-    node = cond.producer if cond is not None else None
-    if node is None or value is None or node.op.name != "eq" or value not in node.operands:
-        return False
-    other = node.operands[1 - node.operands.index(value)]
-    weight = None if other is None else other.weight
-    return weight is not None and weight.size == 1 and not np.any(weight.array())
 
 
 @lowers("div", "mod", "fmod")
@@ -173,8 +124,8 @@ def _guarded(b: Builder, node: Node, x: Value, y: Value) -> Any:
     """Of integers: 0 where the divisor is 0, as the op table has it."""
     dtype = y.tensor.dtype
     if not dtype.is_integer:
-        return _float_mod(b, x, y) if node.op.name == "mod" else None
-    if _never_zero(y):
+        return float_mod(b, x, y) if node.op.name == "mod" else None
+    if never_zero(y):
         if dtype.bits >= 32:
             return None
         # Known not to be 0, so only the element type can be in the way.
@@ -183,13 +134,6 @@ def _guarded(b: Builder, node: Node, x: Value, y: Value) -> Any:
     zero = b.eq(y, 0)
     found = getattr(b, node.op.name)(x, b.where(zero, 1, y))
     return b.where(zero, 0, found)
-
-
-def _float_mod(b: Builder, x: Value, y: Value) -> Any:
-    """The remainder with the sign of y, exactly: that of C, moved by y where the signs differ."""
-    rest = b.fmod(x, y)
-    differs = b.logical_xor(b.lt(rest, 0.0), b.lt(y, 0.0))
-    return b.where(b.logical_and(b.ne(rest, 0.0), differs), b.add(rest, y), rest)
 
 
 @lowers("floor_div")
@@ -217,47 +161,9 @@ def _rsqrt(b: Builder, node: Node, x: Value) -> Any:
     return b.reciprocal(b.sqrt(x))
 
 
-@lowers("log1p")
-def _log1p(b: Builder, node: Node, x: Value) -> Any:
-    """Exact for small x, where 1 + x loses it: W. Kahan's correction of the rounded sum."""
-    up = b.add(x, 1.0)
-    small = b.eq(up, 1.0)
-    corrected = b.mul(b.log(up), b.div(x, b.where(small, 1.0, b.sub(up, 1.0))))
-    # An infinite sum divides infinity by infinity.
-    return b.where(small, x, b.where(b.eq(up, math.inf), up, corrected))
-
-
-@lowers("expm1")
-def _expm1(b: Builder, node: Node, x: Value) -> Any:
-    """exp(x) - 1 is tanh(x / 2) * (exp(x) + 1), which loses nothing for small x; plain where it could overflow."""
-    power = b.exp(x)
-    small = b.lt(b.abs(x), 1.0)
-    return b.where(small, b.mul(b.tanh(b.mul(x, 0.5)), b.add(power, 1.0)), b.sub(power, 1.0))
-
-
-@lowers("log2")
-def _log2(b: Builder, node: Node, x: Value) -> Any:
-    return b.mul(b.log(x), 1 / math.log(2))
-
-
-@lowers("log10")
-def _log10(b: Builder, node: Node, x: Value) -> Any:
-    return b.mul(b.log(x), 1 / math.log(10))
-
-
-@lowers("exp2")
-def _exp2(b: Builder, node: Node, x: Value) -> Any:
-    return b.pow(2.0, x)
-
-
-@lowers("trunc")
-def _trunc(b: Builder, node: Node, x: Value) -> Any:
-    return b.identity(x) if x.tensor.dtype.is_integer else b.mul(b.sign(x), b.floor(b.abs(x)))
-
-
-@lowers("is_finite")
-def _is_finite(b: Builder, node: Node, x: Value) -> Any:
-    return b.logical_not(b.logical_or(b.is_nan(x), b.is_inf(x)))
+for _op in ("log1p", "expm1", "log2", "log10", "exp2", "trunc", "is_finite", "atan2"):
+    lowers(_op)(getattr(formulas, _op))
+lowers("bit_not", "bit_and", "bit_or", "bit_xor")(formulas.bits_of_bool)
 
 
 @lowers("is_inf")
@@ -268,26 +174,6 @@ def _is_inf(b: Builder, node: Node, x: Value) -> Any:
 @lowers("is_nan")
 def _is_nan(b: Builder, node: Node, x: Value) -> Any:
     return b.logical_not(b.eq(x, x))
-
-
-@lowers("atan2")
-def _atan2(b: Builder, node: Node, y: Value, x: Value) -> Any:
-    """The inverse tangent of the quotient, turned by half a circle to the left of the axis; the sign of 0 is read off 1/y."""
-    below = b.logical_or(b.lt(y, 0.0), b.lt(b.reciprocal(y), 0.0))
-    turn = b.where(below, b.constant(-math.pi, x.tensor.dtype), math.pi)
-    left = b.logical_or(b.lt(x, 0.0), b.lt(b.reciprocal(x), 0.0))
-    both_zero = b.logical_and(b.eq(x, 0.0), b.eq(y, 0.0))
-    both_infinite = b.logical_and(b.eq(b.abs(x), math.inf), b.eq(b.abs(y), math.inf))
-    quotient = b.where(both_zero, b.mul(x, y), b.where(both_infinite, b.mul(b.sign(x), b.sign(y)), b.div(y, x)))
-    angle = b.atan(quotient)
-    return b.where(left, b.add(angle, turn), angle)
-
-
-@lowers("bit_not", "bit_and", "bit_or", "bit_xor")
-def _bits_of_bool(b: Builder, node: Node, *operands: Value) -> Any:
-    if operands[0].tensor.dtype is not dtypes.bool_:
-        return None
-    return getattr(b, node.op.name.replace("bit", "logical"))(*operands)
 
 
 @emits("shift_left", "shift_right")

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from isthmus.backends import formulas
 from isthmus.backends.onnx import opsets
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.neural import shape_of
@@ -64,27 +65,7 @@ def _cumulative(e: Emitter, node: Node, op_type: str, x: str) -> Any:
     return e.op(op_type, x, axis, exclusive=int(attrs["exclusive"]) or None, reverse=int(attrs["reverse"]) or None)
 
 
-@lowers("cumprod")
-def _cumprod_by_doubling(b: Builder, node: Node, x: Value) -> Any:
-    """Products of 1, 2, 4, ... neighbours: each step multiplies by what stands as far behind as was multiplied so far."""
-    attrs, shape = node.attrs, shape_of(node)
-    axis = attrs["axis"] % len(shape)
-    size = shape[axis]
-    if not isinstance(size, int) or size == 0:
-        return None
-
-    def moved(value: Value, by: int) -> Value:
-        ones = b.expand(b.constant(1, x.tensor.dtype), shape=[*shape[:axis], by, *shape[axis + 1 :]])
-        return b.concat([ones, b.slice(value, axes=[axis], starts=[0], ends=[size - by], steps=[1])], axis=axis)  # type: ignore[no-any-return]
-
-    found = b.flip(x, axes=[axis]) if attrs["reverse"] else x
-    if attrs["exclusive"]:
-        found = moved(found, 1)
-    reach = 1
-    while reach < size:
-        found = b.mul(found, moved(found, reach))
-        reach *= 2
-    return b.flip(found, axes=[axis]) if attrs["reverse"] else b.identity(found)
+lowers("cumprod")(formulas.cumprod)
 
 
 # ---- order

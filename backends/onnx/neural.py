@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from isthmus.backends.onnx.elementwise import SEARCHED
+from isthmus.backends.formulas import SEARCHED
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from isthmus.backends import formulas
 from isthmus.backends.onnx import opsets
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.neural import shape_of
@@ -191,20 +192,7 @@ def _range(e: Emitter, node: Node, start: str, limit: str, delta: str) -> Any:
     return e.op("Range", start, limit, delta)
 
 
-@lowers("diagonal")
-def _diagonal(b: Builder, node: Node, x: Value) -> Any:
-    """The two axes are made one, in which the diagonal goes in steps of one row and one element."""
-    attrs, shape = node.attrs, shape_of(node)
-    rank = len(shape)
-    first, second, offset = attrs["axis1"] % rank, attrs["axis2"] % rank, attrs["offset"]
-    rest = [axis for axis in range(rank) if axis not in (first, second)]
-    rows, columns = shape[first], shape[second]
-    length = (node.result.tensor.shape or ())[-1]
-    lead = [shape[axis] for axis in rest]
-    flat = b.reshape(b.permute(x, perm=[*rest, first, second]), shape=[*lead, rows * columns])
-    start = offset if offset >= 0 else -offset * columns
-    places = b.add(b.mul(b.arange(stop=length), b.size(columns + 1)), b.size(start))
-    return b.gather(flat, places, axis=len(rest))
+lowers("diagonal")(formulas.diagonal)
 
 
 # ---- sequences and optionals

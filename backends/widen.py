@@ -1,46 +1,43 @@
-"""The lowering of last resort: where ONNX or onnxruntime lacks an element type, compute in a wider one.
+"""The lowering of last resort: where a target lacks an element type, compute in a wider one.
 
 Nothing is lost: each wider type holds every value of the narrower one, and integers that wrap do so when cast back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from isthmus.backends.onnx.emitter import Probe
-from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dtypes import DType
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.op import Operand
 from isthmus.ir.types import Tensor, Type
 
-_WIDER: Final[dict[DType, tuple[DType, ...]]] = {
-    dtypes.bool_: (dtypes.u8, dtypes.i32, dtypes.i64),
-    dtypes.u8: (dtypes.i32, dtypes.i64), dtypes.i8: (dtypes.i32, dtypes.i64),
-    dtypes.u16: (dtypes.i32, dtypes.i64), dtypes.i16: (dtypes.i32, dtypes.i64),
-    dtypes.u32: (dtypes.i64,), dtypes.i32: (dtypes.i64,),
-    dtypes.f16: (dtypes.f32,), dtypes.bf16: (dtypes.f32,), dtypes.f32: (dtypes.f64,),
-    **dict.fromkeys((dtypes.f8e4m3fn, dtypes.f8e4m3fnuz, dtypes.f8e5m2, dtypes.f8e5m2fnuz, dtypes.f4e2m1), (dtypes.f32,)),
-    **dict.fromkeys((dtypes.i4, dtypes.u4, dtypes.i2, dtypes.u2), (dtypes.i32,)),
-}  # fmt: skip
-
 # In these, what a number means depends on its element type.
 _DEPENDS: Final = {"bit_not", "shift_left", "shift_right", "cast", "quantize", "dequantize", "constant", "bind"}
 
 
-def lower(probe: Probe, b: Builder, node: Node) -> Sequence[Value] | None:
-    """The node in a wider element type, between casts; None where no wider one is legal either."""
+def lower(
+    legal: Callable[[Node], str | None], wider: Mapping[DType, Sequence[DType]], b: Builder, node: Node
+) -> Sequence[Value] | None:
+    """The node in a wider element type, between casts; None where no wider one is legal either.
+
+    Args:
+        legal: the target's judgement of a node.
+        wider: for each element type the wider ones to try, in order.
+        b: builds in front of the node.
+        node: the node.
+    """
     if node.op.name in _DEPENDS or node.regions:
         return None
     slots = _slots(node)
     for group in dict.fromkeys(operand.group for operand in slots if operand is not None):
         members = [index for index, operand in enumerate(slots) if operand is not None and operand.group == group]
         found = {node.operands[index].type.dtype for index in members}  # type: ignore[union-attr]
-        for wide in _WIDER.get(found.pop(), ()) if len(found) == 1 else ():
+        for wide in wider.get(found.pop(), ()) if len(found) == 1 else ():
             operands = [value if index not in members else _as(value, wide) for index, value in enumerate(node.operands)]
-            if probe.reason(_like(node, operands, wide, members)) is None:
+            if legal(_like(node, operands, wide, members)) is None:
                 return _cast(b, node, members, wide)
     return None
 

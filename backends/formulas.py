@@ -1,0 +1,172 @@
+"""Ops in finer ones, for targets that lack them: each builds IR nodes in front of a node, as a backend's `lower` does.
+
+They are here, not in the op table, since what is finer differs from target to target.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from isthmus.ir import dtypes
+from isthmus.ir.builder import Builder
+from isthmus.ir.dims import bounds
+from isthmus.ir.graph import Node, Value
+
+SEARCHED: Final = 65536
+"""Constants of up to so many elements are looked through for what may be in them."""
+
+
+def log1p(b: Builder, node: Node, x: Value) -> Any:
+    """Exact for small x, where 1 + x loses it: W. Kahan's correction of the rounded sum."""
+    up = b.add(x, 1.0)
+    small = b.eq(up, 1.0)
+    corrected = b.mul(b.log(up), b.div(x, b.where(small, 1.0, b.sub(up, 1.0))))
+    # An infinite sum divides infinity by infinity.
+    return b.where(small, x, b.where(b.eq(up, math.inf), up, corrected))
+
+
+def expm1(b: Builder, node: Node, x: Value) -> Any:
+    """exp(x) - 1 is tanh(x / 2) * (exp(x) + 1), which loses nothing for small x; plain where it could overflow."""
+    power = b.exp(x)
+    small = b.lt(b.abs(x), 1.0)
+    return b.where(small, b.mul(b.tanh(b.mul(x, 0.5)), b.add(power, 1.0)), b.sub(power, 1.0))
+
+
+def log2(b: Builder, node: Node, x: Value) -> Any:
+    """The logarithm to base 2."""
+    return b.mul(b.log(x), 1 / math.log(2))
+
+
+def log10(b: Builder, node: Node, x: Value) -> Any:
+    """The logarithm to base 10."""
+    return b.mul(b.log(x), 1 / math.log(10))
+
+
+def exp2(b: Builder, node: Node, x: Value) -> Any:
+    """A power of 2."""
+    return b.pow(2.0, x)
+
+
+def trunc(b: Builder, node: Node, x: Value) -> Any:
+    """By sign and floor; an integer is itself."""
+    return b.identity(x) if x.tensor.dtype.is_integer else b.mul(b.sign(x), b.floor(b.abs(x)))
+
+
+def is_finite(b: Builder, node: Node, x: Value) -> Any:
+    """Neither nan nor infinite."""
+    return b.logical_not(b.logical_or(b.is_nan(x), b.is_inf(x)))
+
+
+def atan2(b: Builder, node: Node, y: Value, x: Value) -> Any:
+    """The inverse tangent of the quotient, turned by half a circle to the left of the axis; the sign of 0 is read off 1/y."""
+    below = b.logical_or(b.lt(y, 0.0), b.lt(b.reciprocal(y), 0.0))
+    turn = b.where(below, b.constant(-math.pi, x.tensor.dtype), math.pi)
+    left = b.logical_or(b.lt(x, 0.0), b.lt(b.reciprocal(x), 0.0))
+    both_zero = b.logical_and(b.eq(x, 0.0), b.eq(y, 0.0))
+    both_infinite = b.logical_and(b.eq(b.abs(x), math.inf), b.eq(b.abs(y), math.inf))
+    quotient = b.where(both_zero, b.mul(x, y), b.where(both_infinite, b.mul(b.sign(x), b.sign(y)), b.div(y, x)))
+    angle = b.atan(quotient)
+    return b.where(left, b.add(angle, turn), angle)
+
+
+def bits_of_bool(b: Builder, node: Node, *operands: Value) -> Any:
+    """Of bools: the logical ops; None for integers."""
+    if operands[0].tensor.dtype is not dtypes.bool_:
+        return None
+    return getattr(b, node.op.name.replace("bit", "logical"))(*operands)
+
+
+def float_mod(b: Builder, x: Value, y: Value) -> Any:
+    """The remainder with the sign of y, exactly: that of C, moved by y where the signs differ."""
+    rest = b.fmod(x, y)
+    differs = b.logical_xor(b.lt(rest, 0.0), b.lt(y, 0.0))
+    return b.where(b.logical_and(b.ne(rest, 0.0), differs), b.add(rest, y), rest)
+
+
+def cumprod(b: Builder, node: Node, x: Value) -> Any:
+    """Products of 1, 2, 4, ... neighbours: each step multiplies by what stands as far behind as was multiplied so far."""
+    attrs, shape = node.attrs, x.tensor.shape or ()
+    axis = attrs["axis"] % len(shape)
+    size = shape[axis]
+    if not isinstance(size, int) or size == 0:
+        return None
+
+    def moved(value: Value, by: int) -> Value:
+        ones = b.expand(b.constant(1, x.tensor.dtype), shape=[*shape[:axis], by, *shape[axis + 1 :]])
+        return b.concat([ones, b.slice(value, axes=[axis], starts=[0], ends=[size - by], steps=[1])], axis=axis)  # type: ignore[no-any-return]
+
+    found = b.flip(x, axes=[axis]) if attrs["reverse"] else x
+    if attrs["exclusive"]:
+        found = moved(found, 1)
+    reach = 1
+    while reach < size:
+        found = b.mul(found, moved(found, reach))
+        reach *= 2
+    return b.flip(found, axes=[axis]) if attrs["reverse"] else b.identity(found)
+
+
+def diagonal(b: Builder, node: Node, x: Value) -> Any:
+    """The two axes are made one, in which the diagonal goes in steps of one row and one element."""
+    attrs, shape = node.attrs, x.tensor.shape or ()
+    rank = len(shape)
+    first, second, offset = attrs["axis1"] % rank, attrs["axis2"] % rank, attrs["offset"]
+    rest = [axis for axis in range(rank) if axis not in (first, second)]
+    rows, columns = shape[first], shape[second]
+    length = (node.result.tensor.shape or ())[-1]
+    lead = [shape[axis] for axis in rest]
+    flat = b.reshape(b.permute(x, perm=[*rest, first, second]), shape=[*lead, rows * columns])
+    start = offset if offset >= 0 else -offset * columns
+    places = b.add(b.mul(b.arange(stop=length), b.size(columns + 1)), b.size(start))
+    return b.gather(flat, places, axis=len(rest))
+
+
+# ---- what is known of values
+
+_MOVES: Final = {"identity", "expand", "reshape", "squeeze", "unsqueeze", "permute"}
+"""Ops whose results' elements are all elements of their operand."""
+
+
+def never_zero(value: Value) -> bool:
+    """Whether no element can be 0."""
+    stack, seen = [value], {value}
+    while stack:
+        found = stack.pop()
+        weight, node = found.weight, found.producer
+        sources: list[Value | None] = []
+        if weight is not None:
+            if weight.size > SEARCHED or not np.all(weight.array() != 0):
+                return False
+        elif node is None:
+            return False
+        elif node.op.name == "size" and bounds(node.attrs["dim"])[0] > 0:
+            continue
+        elif node.op.name in _MOVES or (node.op.name == "cast" and _keeps_integers(node)):
+            sources = node.operands[:1]
+        elif node.op.name == "where":
+            cond, x, y = node.operands
+            sources = [x] if _tells_zero(cond, y) else [x, y]
+        else:
+            return False
+        fresh = [source for source in sources if source is not None and source not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return True
+
+
+def _keeps_integers(node: Node) -> bool:
+    """Whether a cast only makes room."""
+    source, target = node.operands[0], node.result.tensor.dtype
+    return source is not None and source.tensor.dtype.is_integer and source.tensor.dtype.bits <= target.bits
+
+
+def _tells_zero(cond: Value | None, value: Value | None) -> bool:
+    """Whether a condition is that a value is 0."""
+    node = cond.producer if cond is not None else None
+    if node is None or value is None or node.op.name != "eq" or value not in node.operands:
+        return False
+    other = node.operands[1 - node.operands.index(value)]
+    weight = None if other is None else other.weight
+    return weight is not None and weight.size == 1 and not np.any(weight.array())
