@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -209,6 +210,7 @@ def _watch(
         value = graph.add_input(type, leaf.name)
         tensor = watcher.tensor(value, None, leaf.tensor.device)
         watcher.label(tensor.entry, f"the input {leaf.name}")
+        watcher.w.knowledge.examples[value] = partial(contents, leaf.tensor)
         tensors.append(tensor)
     args, kwargs = inputs.rebuild(tensors)
     try:

@@ -38,15 +38,13 @@ _WHAT: Final = {
 @contextmanager
 def swapped(watcher: Watcher) -> Iterator[None]:
     """Swaps the methods, for a while."""
-    wrapped = ("contiguous", "is_contiguous", "__getitem__", "__setitem__")
+    wrapped = ("contiguous", "is_contiguous")
     saved = {name: torch.Tensor.__dict__.get(name) for name in (*_WHAT, *wrapped)}
     factories = {name: getattr(torch, name) for name in ("tensor", "as_tensor")}
     for name, what in _WHAT.items():
         setattr(torch.Tensor, name, _method(watcher, name, what, getattr(torch.Tensor, name)))
     torch.Tensor.contiguous = _contiguous(torch.Tensor.contiguous)
     torch.Tensor.is_contiguous = _is_contiguous(torch.Tensor.is_contiguous)
-    torch.Tensor.__getitem__ = _getitem(torch.Tensor.__getitem__)
-    torch.Tensor.__setitem__ = _setitem(torch.Tensor.__setitem__)
     for name, original in factories.items():
         setattr(torch, name, _factory(original))
     try:
@@ -107,7 +105,7 @@ def _getitem(original: Callable[..., Any]) -> Callable[..., Any]:
     """`Tensor.__getitem__`: torch's C++ takes no symbolic size as the index of one element."""
 
     def getitem(self: torch.Tensor, index: Any) -> Any:
-        if self.__class__ is not Watched or not _sized(index):
+        if not _sized(index):
             return original(self, index)
         part, rest = _selected(self, index)
         return original(part, rest) if rest else part
@@ -117,13 +115,18 @@ def _getitem(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _setitem(original: Callable[..., Any]) -> Callable[..., Any]:
     def setitem(self: torch.Tensor, index: Any, value: Any) -> None:
-        if self.__class__ is not Watched or not _sized(index):
+        if not _sized(index):
             original(self, index, value)
         else:
             part, rest = _selected(self, index)
             original(part, rest or (Ellipsis,), value)
 
     return setitem
+
+
+# On our own class alone, for good: to have set `__getitem__` on torch.Tensor would leave it a sequence for C ever after.
+Watched.__getitem__ = _getitem(torch.Tensor.__getitem__)
+Watched.__setitem__ = _setitem(torch.Tensor.__setitem__)
 
 
 def _sized(index: Any) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from isthmus.ir import attributes, interpreter
 from isthmus.ir.dims import Dim, Symbol, resolve, symbols
+from isthmus.ir.errors import EvaluationError, IsthmusError
 from isthmus.ir.graph import Graph, Node, Value, clone_node
 from isthmus.ir.op import Trait
 from isthmus.ir.types import Tensor
@@ -31,6 +32,8 @@ class Known:
     def __init__(self) -> None:
         self._depends: dict[Value, Dependence] = {}
         self._content: dict[Value, Any] = {}
+        self.examples: dict[Value, Callable[[], Array]] = {}
+        """The content that inputs have in the example, for guesses."""
 
     def dependence(self, value: Value) -> Dependence:
         """What a value depends on: an input's content or a random number, sizes of inputs, or nothing."""
@@ -80,6 +83,14 @@ class Known:
         graph, arguments, _ = self._slice(value, {symbol: sizes(symbol) for symbol in used})
         return np.asarray(interpreter.run(graph, arguments)[0])
 
+    def guess(self, value: Value) -> Array | None:
+        """The content that a value has on the example inputs; None where an op cannot be evaluated or is random."""
+        try:
+            graph, arguments, _ = self._slice(value, {})
+            return np.asarray(interpreter.run(graph, arguments)[0])
+        except IsthmusError:
+            return None
+
     def _slice(self, value: Value, sizes: Mapping[Symbol, Dim]) -> tuple[Graph, list[Any], int]:
         """The computation of a value as a graph of its own, with what is computed already as inputs."""
         nodes: dict[Node, None] = {}
@@ -91,10 +102,14 @@ class Known:
         while stack:
             top, ready = stack.pop()
             node = top.producer
-            assert node is not None, "an input is not known"
             if node in nodes or top in mapping:
                 continue
-            if top in self._content:
+            if node is None:
+                if top not in self.examples:
+                    raise EvaluationError("no example is known for an argument of a nested graph")
+                mapping[top] = graph.add_input(top.type)
+                arguments.append(self.examples[top]())
+            elif top in self._content:
                 mapping[top] = graph.add_input(top.type)
                 arguments.append(self._content[top])
             elif ready:

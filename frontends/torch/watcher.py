@@ -502,7 +502,10 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
             b = self.w.b
             scalar = value if not self.w.dims(value) else b.reshape(value, shape=[])
             name = f"i{len(self._items)}"
-            symbol = self.graph.symbols.declare(name, 0 if not dtype.is_signed else -INF, INF)
+            symbol = self.graph.symbols.declare(name, -INF if dtype.is_signed else 0, INF)
+            guess = self.w.knowledge.guess(value)
+            if guess is not None and guess.size == 1:
+                symbol.hint = int(guess.reshape(-1)[0])
             b.bind(self.w.cast(scalar, dtypes.i64), symbol=symbol)
             known = self._items[value] = symbol.dim
         return self.sizes.give(known)

@@ -80,6 +80,8 @@ def test_restored(fails: bool, training: bool) -> None:
     assert not torch.compiler.is_compiling()
     assert torch.backends.mha.get_fastpath_enabled()
     assert len(module_file._global_forward_hooks) == 0
+    # The type's slots are as they were, too: a 0-d tensor is no sequence for C.
+    assert torch.tensor([torch.tensor(1.0), torch.tensor(2.0)]).tolist() == [1.0, 2.0]
     handle.remove()
     assert model.fc(torch.zeros(1, 3)).requires_grad
 

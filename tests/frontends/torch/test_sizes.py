@@ -240,3 +240,18 @@ def test_a_scripted_loop_over_a_size_is_not_unrolled_in_silence() -> None:
     with pytest.raises(CaptureError, match="but N was declared dynamic"):
         capture(lambda x: scripted_loop(x), (torch.randn(8),), dynamic_shapes=({0: "N"},))
     agree(lambda x: scripted_loop(x), (torch.randn(3),))
+
+
+class Cache(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(2, 8, 4))
+
+    def forward(self, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        self.keys[:, position] = x
+        return self.keys.sum(1) + x
+
+
+def test_a_place_from_data() -> None:
+    captured = agree(Cache(), (torch.randn(2, 4), torch.tensor(3)), buffers="output")
+    assert "i0 < 8" in [str(a) for a in captured.graph.symbols.assumptions]
