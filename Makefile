@@ -17,7 +17,7 @@ test: $(VENV)/.dev
 
 lint: $(VENV)/.dev build/installed/.stamp
 	$(BIN)/ruff check .
-	MYPYPATH=build/installed $(BIN)/mypy -p isthmus
+	$(BIN)/mypy -p isthmus
 
 bench: $(VENV)/.dev
 	PYTHONPATH=examples $(BIN)/python bench/compile.py
