@@ -10,9 +10,11 @@ from typing import Any, Final
 
 from isthmus.ir.builder import Builder
 from isthmus.ir.dtypes import DType
+from isthmus.ir.errors import InferError
 from isthmus.ir.graph import Node, Value
-from isthmus.ir.op import Operand
-from isthmus.ir.types import Tensor, Type
+from isthmus.ir.op import Call, Operand
+from isthmus.ir.scratch import Scratch
+from isthmus.ir.types import Tensor
 
 # In these, what a number means depends on its element type.
 _DEPENDS: Final = {"bit_not", "shift_left", "shift_right", "cast", "quantize", "dequantize", "constant", "bind"}
@@ -37,7 +39,8 @@ def lower(
         found = {node.operands[index].type.dtype for index in members}  # type: ignore[union-attr]
         for wide in wider.get(found.pop(), ()) if len(found) == 1 else ():
             operands = [value if index not in members else _as(value, wide) for index, value in enumerate(node.operands)]
-            if legal(_like(node, operands, wide, members)) is None:
+            like = _like(node, operands)
+            if like is not None and legal(like) is None:
                 return _cast(b, node, members, wide)
     return None
 
@@ -56,15 +59,15 @@ def _as(value: Value | None, dtype: DType) -> Value | None:
     return None if value is None else Value(Tensor(dtype, value.tensor.shape), None, None, 0)
 
 
-def _like(node: Node, operands: Sequence[Value | None], dtype: DType, members: Sequence[int]) -> Node:
-    """A node on other operands, in no graph."""
-    narrow = node.operands[members[0]].tensor.dtype  # type: ignore[union-attr]
-    types: list[Type] = []
-    for result in node.results:
-        type = result.type
-        follows = isinstance(type, Tensor) and type.dtype is narrow
-        types.append(Tensor(dtype, type.shape) if follows and isinstance(type, Tensor) else type)
-    return Node(node.op, operands, node.attrs, types)
+def _like(node: Node, operands: Sequence[Value | None]) -> Node | None:
+    """A node on other operands, in no graph; None where the op does not take them."""
+    assert node.graph is not None
+    given = [None if value is None else value.type for value in operands]
+    call = Call(node.op, given, node.attrs, (), Scratch(node.graph.symbols), operands)
+    try:
+        return Node(node.op, operands, node.attrs, node.op.infer(call))
+    except InferError:
+        return None
 
 
 def _cast(b: Builder, node: Node, members: Sequence[int], wide: DType) -> list[Value]:

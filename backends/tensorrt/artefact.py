@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isthmus.backends.base import Artefact
-from isthmus.backends.tensorrt import runtime
+from isthmus.backends.tensorrt import library, runtime
 from isthmus.ir.errors import FileError, VerifyError
 
 if TYPE_CHECKING:
@@ -27,18 +27,20 @@ class TensorRTArtefact(Artefact):
         trt: TensorRT's module.
         network: the `INetworkDefinition`.
         config: the `IBuilderConfig` that engines are built with.
-        log: what TensorRT said.
+        lines: what TensorRT said while it built engines: warnings and errors, or with the option `verbose` everything.
+        kept: the arrays that the network points to; it has no copies of them.
     """
 
-    def __init__(self, trt: Any, builder: Any, network: Any, log: Any, config: Any, kept: Any, options: TensorRTOptions) -> None:
+    def __init__(self, trt: Any, builder: Any, network: Any, config: Any, kept: list[Any], options: TensorRTOptions) -> None:
         super().__init__()
         self.trt = trt
         self.network = network
         self.config = config
-        self.log = log
+        self.lines: list[str] = []
+        self._log = library.log(trt)
         self.options = options
         self._builder = builder
-        self._kept = kept  # the arrays that the network points to
+        self.kept = kept
 
     @property
     def node_count(self) -> int:
@@ -71,11 +73,12 @@ class TensorRTArtefact(Artefact):
             self.config.num_compute_capabilities = len(names)
             for index, name in enumerate(names):
                 self.config.set_compute_capability(getattr(trt.ComputeCapability, name), index)
-        self.log.take()
-        found = self._builder.build_serialized_network(self.network, self.config)
+        self._log.take()
+        with self._log.listening(self.lines, self.options.verbose):
+            found = self._builder.build_serialized_network(self.network, self.config)
         if found is None:
             what = ", ".join(targets) or "the GPU of this machine"
-            reason = self.log.take() or "TensorRT gives no reason"
+            reason = self._log.take() or "TensorRT gives no reason"
             raise VerifyError(f"TensorRT cannot build an engine for {what}: {reason}")
         return found
 
@@ -115,7 +118,7 @@ class TensorRTArtefact(Artefact):
     @cached_property
     def _engine(self) -> runtime.Engine:
         runtime.need_gpu()
-        return runtime.Engine(self.trt, self.log, self.build(()), self.output_names)
+        return runtime.Engine(self.trt, self._log, self.build(()), self.output_names)
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs, by TensorRT on the GPU of this machine, through torch's buffers. See `Artefact.run`.

@@ -4,21 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Final, cast
 
 from pydantic import BaseModel, Field, field_validator
 
-from isthmus.backends import base
-from isthmus.backends.tensorrt import elementwise, indexing, layers, library, pooling, profiles, shapes, table
+from isthmus.backends import base, widen
+from isthmus.backends.tensorrt import (
+    control,
+    elementwise,
+    indexing,
+    layers,
+    library,
+    pooling,
+    profiles,
+    quantization,
+    shapes,
+    table,
+)  # fmt: skip
 from isthmus.backends.tensorrt.artefact import TensorRTArtefact
 from isthmus.backends.tensorrt.emitter import Emitter, Probe, new_network, storable
 from isthmus.backends.tensorrt.library import Choice
+from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
+from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import IsthmusError, UsageError
 from isthmus.ir.graph import Graph, Node, Value
 
-FAMILIES = (elementwise, indexing, layers, pooling, shapes)
+FAMILIES = (control, elementwise, indexing, layers, pooling, quantization, shapes)
 """The modules that fill the table of emitters."""
+
+WIDER: Final[dict[DType, tuple[DType, ...]]] = {
+    dtypes.bool_: (dtypes.i32,), dtypes.u8: (dtypes.i32,), dtypes.i8: (dtypes.i32,), dtypes.f8e4m3fn: (dtypes.f32,),
+    dtypes.f16: (dtypes.f32,), dtypes.bf16: (dtypes.f32,),
+}  # fmt: skip
+"""The element types to compute in where TensorRT lacks one."""
 
 Sizes = dict[str, Annotated[int, Field(ge=0)]]
 
@@ -35,7 +54,7 @@ class TensorRTOptions(base.Options):
         max: greatest size. By default the greatest that the model allows, or four times `opt` where nothing bounds it.
         workspace: bytes of GPU memory that a layer may use for scratch; by default all there is.
         optimization_level: how long TensorRT looks for faster kernels, 0 to 5; by default its own choice.
-        verbose: keeps all that TensorRT says in ``artefact.log.lines``, in place of warnings and errors.
+        verbose: keeps all that TensorRT says in ``artefact.lines``, in place of warnings and errors.
         library: the module to use; ``auto`` takes ``tensorrt_rtx`` where it is installed, else ``tensorrt``.
     """
 
@@ -85,7 +104,11 @@ class TensorRTBackend(base.Backend):
         return self._probe.reason(node)
 
     def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        if any(storable(value) is not None for value in (*node.operands, *node.results) if value is not None):
+            return None  # no other words help
         found: Any = table.lower(b, node)
+        if found is None:
+            found = widen.lower(self.legal, WIDER, b, node)
         if found is None:
             return None
         return (found,) if isinstance(found, Value) else tuple(found)
@@ -98,10 +121,9 @@ class TensorRTBackend(base.Backend):
             reason = storable(value)
             if reason is not None:
                 raise IsthmusError(f"the value {value.name!r} cannot go in or out: {reason}", location=value.location)
-        log = library.make_log(trt, self._own.verbose)
-        builder = trt.Builder(log)
+        builder = trt.Builder(library.log(trt))
         network = new_network(trt, builder)
-        e = Emitter(trt, network, log, graph.binders())
+        e = Emitter(trt, network, graph.binders())
         sizes = profiles.ranges(graph, self._own.min, self._own.opt, self._own.max, e.note)
         config = self._config(builder)
         profile = builder.create_optimization_profile()
@@ -114,7 +136,7 @@ class TensorRTBackend(base.Backend):
         taken = {network.get_input(index).name for index in range(network.num_inputs)}
         wanted = output_names or _unique([value.name or "output" for value in graph.outputs], taken)
         _mark(e, outputs, wanted)
-        artefact = TensorRTArtefact(trt, builder, network, log, config, e.kept, self._own)
+        artefact = TensorRTArtefact(trt, builder, network, config, e.kept, self._own)
         artefact.notes += e.notes
         return artefact
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numpy as np
-
-from isthmus.backends.tensorrt import library
+from isthmus.backends import formulas
 from isthmus.backends.tensorrt.emitter import Emitter
-from isthmus.backends.tensorrt.table import emits, refuse
+from isthmus.backends.tensorrt.table import emits, lowers, refuse
 from isthmus.ir import dtypes
+from isthmus.ir.builder import Builder
 from isthmus.ir.graph import Node, Value
 
 _UNARY: Final = {
@@ -21,7 +20,7 @@ _UNARY: Final = {
 
 _BINARY: Final = {
     "add": "SUM", "sub": "SUB", "mul": "PROD", "pow": "POW", "maximum": "MAX", "minimum": "MIN", "eq": "EQUAL", "lt": "LESS",
-    "gt": "GREATER", "logical_and": "AND", "logical_or": "OR", "logical_xor": "XOR", "floor_div": "FLOOR_DIV",
+    "gt": "GREATER", "logical_and": "AND", "logical_or": "OR", "logical_xor": "XOR",
 }  # fmt: skip
 
 _ACTIVATION: Final = {
@@ -59,9 +58,70 @@ def _rsqrt(e: Emitter, node: Node, x: Any) -> Any:
     return e.unary("RECIP", e.unary("SQRT", x))
 
 
-@emits("div")
-def _div(e: Emitter, node: Node, x: Any, y: Any) -> Any:
-    return e.binary("DIV", x, y)
+for _op in ("log1p", "expm1", "log2", "log10", "exp2", "is_finite", "atan2"):
+    lowers(_op)(getattr(formulas, _op))
+lowers("bit_not", "bit_and", "bit_or", "bit_xor")(formulas.bits_of_bool)
+
+
+@lowers("floor", "ceil", "round", "trunc")
+def _rounding(b: Builder, node: Node, x: Value) -> Any:
+    if x.tensor.dtype.is_integer:
+        return b.identity(x)
+    return formulas.trunc(b, node, x) if node.op.name == "trunc" else None
+
+
+# ---- division
+
+
+@emits("div", "floor_div", "mod", "fmod")
+def _divide(e: Emitter, node: Node, x: Any, y: Any) -> Any:
+    name, divisor = node.op.name, node.operands[1]
+    assert divisor is not None
+    if divisor.tensor.dtype.is_integer:
+        if not formulas.never_zero(divisor):
+            refuse("the divisor may be 0, and TensorRT leaves division of integers by 0 undefined")
+    elif name in ("mod", "fmod"):
+        refuse("TensorRT has no remainder of floats")
+    quotient = e.binary("FLOOR_DIV" if name in ("floor_div", "mod") else "DIV", x, y)
+    return e.binary("SUB", x, e.binary("PROD", quotient, y)) if name in ("mod", "fmod") else quotient
+
+
+@lowers("div", "floor_div", "mod", "fmod")
+def _divide_otherwise(b: Builder, node: Node, x: Value, y: Value) -> Any:
+    """Of integers: 0 where the divisor is 0, as the op table has it. Of floats: a remainder by the truncated quotient."""
+    name, dtype = node.op.name, y.tensor.dtype
+    if not dtype.is_integer:
+        return formulas.float_mod(b, x, y) if name == "mod" else _fmod(b, x, y) if name == "fmod" else None
+    if dtype.bits < 32:
+        return b.cast(getattr(b, name)(b.cast(x, dtype=dtypes.i32), b.cast(y, dtype=dtypes.i32)), dtype=dtype)
+    if formulas.never_zero(y):
+        return None
+    zero = b.eq(y, 0)
+    return b.where(zero, 0, getattr(b, name)(x, b.where(zero, 1, y)))
+
+
+def _fmod(b: Builder, x: Value, y: Value) -> Any:
+    dtype = x.tensor.dtype
+    if dtype.bits < 32:
+        return b.cast(b.fmod(b.cast(x, dtype=dtypes.f32), b.cast(y, dtype=dtypes.f32)), dtype=dtype)
+    rest = b.sub(x, b.mul(b.trunc(b.div(x, y)), y))
+    return b.where(b.logical_and(b.is_inf(y), b.is_finite(x)), x, rest)
+
+
+@lowers("shift_left", "shift_right")
+def _shift(b: Builder, node: Node, x: Value, y: Value) -> Any:
+    """As a product or quotient with a power of two; what is shifted out altogether is 0, or -1 to the right of a sign."""
+    dtype = x.tensor.dtype
+    if dtype.bits < 32 or not dtype.is_signed:
+        return None
+    most = dtype.bits - 2  # the greatest power of two that there is
+    factor = b.pow(b.constant(2, dtype), b.minimum(b.maximum(y, 0), most))
+    inside = b.logical_and(b.ge(y, 0), b.le(y, most))
+    if node.op.name == "shift_left":
+        shifted = b.mul(x, factor)
+        return b.where(inside, shifted, b.where(b.eq(y, most + 1), b.mul(shifted, 2), 0))
+    beyond = b.where(b.lt(x, 0), b.constant(-1, dtype), 0)
+    return b.where(inside, b.floor_div(x, factor), beyond)
 
 
 @emits("identity")
@@ -81,6 +141,8 @@ def _size(e: Emitter, node: Node) -> Any:
 
 @emits("cast")
 def _cast(e: Emitter, node: Node, x: Any) -> Any:
+    if node.attrs["dtype"] is dtypes.i4:
+        refuse("TensorRT has i4 for weights only")
     return e.cast(x, node.attrs["dtype"])
 
 

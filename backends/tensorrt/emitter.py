@@ -46,10 +46,10 @@ class Emitter:
 
     probing = False
 
-    def __init__(self, trt: Any, network: Any, log: Any, binders: Binders) -> None:
+    def __init__(self, trt: Any, network: Any, binders: Binders) -> None:
         self.trt = trt
         self.network = network
-        self.log = log
+        self.log = library.log(trt)
         self.binders = binders
         self.notes: dict[str, None] = {}
         self.sizes = Sizes(self)
@@ -205,6 +205,10 @@ class Emitter:
         """A list of integers, i64."""
         return self.constant(list(values), dtypes.i64)
 
+    def is_made_in(self, graph: Graph, value: Value) -> bool:
+        """Whether a node of a graph makes a value."""
+        return value.weight is None and value.producer is not None and value.owner is graph
+
     def is_constant(self, tensor: Any) -> bool:
         """Whether a tensor is a weight."""
         return any(found is tensor for found in self._constants.values())
@@ -274,9 +278,8 @@ class Probe(Emitter):
     probing = True
 
     def __init__(self, trt: Any) -> None:
-        log = library.make_log(trt)
-        super().__init__(trt, None, log, {})
-        self._builder = trt.Builder(log)
+        super().__init__(trt, None, {})
+        self._builder = trt.Builder(self.log)
         self._count = 0
 
     def reason(self, node: Node) -> str | None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from isthmus.backends import formulas
 from isthmus.backends.tensorrt.emitter import Emitter, mask, shape_of
 from isthmus.backends.tensorrt.table import emits, lowers, refuse
 from isthmus.ir import dtypes
@@ -32,9 +33,13 @@ def _reduce(e: Emitter, node: Node, x: Any) -> Any:
 
 @lowers("reduce_any", "reduce_all")
 def _reduce_logic(b: Builder, node: Node, x: Value) -> Any:
-    """Over numbers: any is the greatest, all the least."""
-    reduce = b.reduce_max if node.op.name == "reduce_any" else b.reduce_min
-    return b.cast(reduce(b.cast(x, dtype=dtypes.i32), **node.attrs), dtype=dtypes.bool_)
+    """By counting: some are true, or none is false. That holds of nothing, too."""
+    counted = x if node.op.name == "reduce_any" else b.logical_not(x)
+    count = b.reduce_sum(b.cast(counted, dtype=dtypes.i32), **node.attrs)
+    return b.gt(count, 0) if node.op.name == "reduce_any" else b.eq(count, 0)
+
+
+lowers("cumprod")(formulas.cumprod)
 
 
 @emits("cumsum")

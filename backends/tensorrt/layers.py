@@ -25,6 +25,16 @@ def _matmul(e: Emitter, node: Node, x: Any, y: Any) -> Any:
     return e.add("matrix_multiply", x, vector if left == 1 else none, y, vector if right == 1 else none)
 
 
+@lowers("matmul")
+def _matmul_of_integers(b: Builder, node: Node, x: Value, y: Value) -> Any:
+    """As a sum of products, which TensorRT has for integers."""
+    if not x.tensor.dtype.is_integer or x.tensor.rank < 2 or y.tensor.rank < 2:
+        return None
+    left, right = b.unsqueeze(x, axes=[x.tensor.rank]), b.unsqueeze(y, axes=[y.tensor.rank - 2])
+    products = b.mul(left, right)
+    return b.reduce_sum(products, axes=[products.tensor.rank - 2])
+
+
 @emits("linear")
 def _linear(e: Emitter, node: Node, x: Any, weight: Any, bias: Any) -> Any:
     rank = len(x.shape)
@@ -81,10 +91,10 @@ def _conv(e: Emitter, node: Node, x: Value, weight: Value, bias: Value | None) -
 
 
 @lowers("conv", "conv_transpose")
-def _flat(b: Builder, node: Node, x: Value, weight: Value, bias: Value | None) -> Any:
-    """Over one axis: as over two, of which the second has size 1."""
+def _convolved(b: Builder, node: Node, x: Value, weight: Value, bias: Value | None) -> Any:
+    """Over one axis: as over two, of which the second has size 1. Output padding that is left: zeros at the end."""
     if x.tensor.rank != 3:
-        return None
+        return _extended(b, node, x, weight, bias)
     neutral = {"strides": 1, "dilations": 1, "output_padding": 0}
     attrs = dict(node.attrs)
     attrs |= {name: (*attrs[name], value) for name, value in neutral.items() if name in attrs}
@@ -92,6 +102,21 @@ def _flat(b: Builder, node: Node, x: Value, weight: Value, bias: Value | None) -
     attrs["pads"] = (begin, 0, end, 0)
     found = getattr(b, node.op.name)(b.unsqueeze(x, axes=[3]), b.unsqueeze(weight, axes=[3]), bias, **attrs)
     return b.squeeze(found, axes=[3])
+
+
+def _extended(b: Builder, node: Node, x: Value, weight: Value, bias: Value | None) -> Any:
+    attrs = dict(node.attrs)
+    if node.op.name == "conv":
+        return None
+    count = len(attrs["strides"])
+    ends = attrs["pads"][count:]
+    spare = [max(0, more - end) for more, end in zip(attrs["output_padding"], ends, strict=True)]
+    if not any(spare):
+        return None
+    attrs["output_padding"] = [more - beyond for more, beyond in zip(attrs["output_padding"], spare, strict=True)]
+    found = b.conv_transpose(x, weight, **attrs)
+    found = b.pad(found, before=[0] * (count + 2), after=[0, 0, *spare])
+    return found if bias is None else b.add(found, b.unsqueeze(bias, axes=list(range(1, count + 1))))
 
 
 # ---- normalizations
@@ -107,6 +132,9 @@ def _normalize(
     if sizes is None:
         refuse("the sizes of scale and bias are not known")
     others = [axis for axis in range(rank) if axis not in place]
+
+    def along(vector: Any, fill: float) -> Any:
+        return e.full(x, sizes, fill) if vector is None else e.unsqueeze(vector, others)
 
 
     layer = e.network.add_normalization_v2(x, along(scale, 1.0), along(bias, 0.0), mask(axes))

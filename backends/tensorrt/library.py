@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from typing import Any, Final, Literal
 
@@ -60,30 +63,40 @@ def enum(trt: Any, dtype: DType) -> Any:
 _NOISE: Final = re.compile(r"cudaError|CUDA initialization failure|no CUDA-capable device|insufficient for CUDA runtime")
 
 
-def make_log(trt: Any, verbose: bool = False) -> Any:
-    """A `trt.ILogger` that collects messages.
+@cache
+def log(trt: Any) -> Any:
+    """The `trt.ILogger` of a module: TensorRT keeps the first one that it is given and uses it for everything.
 
-    Its attribute `errors` lists what was said at level ERROR and above, `lines` everything that was kept: warnings, or with
-    `verbose` all there is. `take()` gives the errors since it was last called, as one text.
+    It keeps errors until they are taken: `take()` gives those since it was last called, as one text. Within
+    ``with listening(lines, verbose):`` it also adds warnings and errors, or all there is, to the list `lines`.
     """
 
     class Log(trt.ILogger):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.errors: list[str] = []
-            self.lines: list[str] = []
+            self.listeners: list[tuple[list[str], Any]] = []
 
         def log(self, severity: Any, text: str) -> None:
             if _NOISE.search(text):
                 return
             if severity <= trt.ILogger.ERROR:
                 self.errors.append(text)
-            if verbose or severity <= trt.ILogger.WARNING:
-                self.lines.append(f"[{severity.name}] {text}")
+            for lines, least in self.listeners:
+                if severity <= least:
+                    lines.append(f"[{severity.name}] {text}")
 
         def take(self) -> str:
             found, self.errors = self.errors, []
             return "; ".join(dict.fromkeys(map(plain, found)))
+
+        @contextmanager
+        def listening(self, lines: list[str], verbose: bool) -> Iterator[None]:
+            self.listeners.append((lines, trt.ILogger.VERBOSE if verbose else trt.ILogger.WARNING))
+            try:
+                yield
+            finally:
+                self.listeners.pop()
 
     return Log()
 

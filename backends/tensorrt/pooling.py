@@ -8,7 +8,6 @@ import numpy as np
 
 from isthmus.backends.tensorrt.emitter import Emitter, ints, result_shape, shape_of
 from isthmus.backends.tensorrt.table import emits, lowers, refuse
-from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, product, same
 from isthmus.ir.graph import Node, Value
@@ -67,9 +66,6 @@ def _pool_otherwise(b: Builder, node: Node, x: Value) -> Any:
     attrs = dict(node.attrs)
     count = len(attrs["kernel"])
     pool = getattr(b, node.op.name)
-    if x.tensor.dtype.is_integer:
-        # In floats, which hold what indices and bytes hold; more is not legal.
-        return b.cast(pool(b.cast(x, dtype=dtypes.f32), **attrs), dtype=x.tensor.dtype) if x.tensor.dtype.bits <= 16 else None
     if count == 1:
         for name, neutral in (("kernel", 1), ("strides", 1), ("dilations", 1)):
             if name in attrs:
@@ -80,11 +76,12 @@ def _pool_otherwise(b: Builder, node: Node, x: Value) -> Any:
         padded = _padded(b, x, attrs["pads"], 0)
         mean = b.avg_pool(padded, **{**attrs, "pads": [0] * 2 * count, "divisor": None})
         return b.mul(mean, float(np.prod(attrs["kernel"])) / attrs["divisor"])
-    if node.op.name == "avg_pool" and attrs["ceil_mode"] and attrs["count_include_pad"] and any(attrs["pads"]):
+    known = ints(shape_of(node)[2:]) is not None
+    if node.op.name == "avg_pool" and known and attrs["ceil_mode"] and attrs["count_include_pad"] and any(attrs["pads"]):
         # The padding that counts becomes part of the input; what is beyond does not count.
         padded = _padded(b, x, attrs["pads"], 0)
         return b.avg_pool(padded, **{**attrs, "pads": [0] * 2 * count, "count_include_pad": False})
-    if node.op.name == "max_pool" and any(step != 1 for step in attrs["dilations"]):
+    if node.op.name == "max_pool" and (x.tensor.dtype.is_integer or any(step != 1 for step in attrs["dilations"])):
         values, _ = _places(b, node, x)
         return values
     return None
@@ -143,7 +140,7 @@ def _places(b: Builder, node: Node, x: Value) -> tuple[Value, Value]:
         if dtype.is_float:
             better = b.logical_or(better, b.is_nan(part))
         if inside is not None:
-            better = b.logical_and(inside, b.logical_or(better, b.lt(index, 0)))
+            better = b.logical_and(b.logical_or(better, b.lt(index, 0)), inside)
         best, index = b.where(better, part, best), b.where(better, place, index)
     return best, index
 
@@ -160,7 +157,7 @@ def _where(b: Builder, node: Node, starts: list[int], pads: bool) -> tuple[Value
     inside: Any = None
     for axis in range(count):
         first, stride = starts[axis] - attrs["pads"][axis], attrs["strides"][axis]
-        at = b.arange(start=first, stop=first + (wanted[axis] - 1) * stride + 1, step=stride)
+        at = b.arange(start=first, stop=first + wanted[axis] * stride, step=stride)
         at = b.unsqueeze(at, axes=list(range(1, count - axis))) if axis < count - 1 else at
         place = at if place is None else b.add(b.mul(place, b.size(sizes[axis])), at)
         if pads:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from isthmus.backends import formulas
 from isthmus.backends.tensorrt import library
 from isthmus.backends.tensorrt.emitter import Emitter, ints, result_shape, shape_of
 from isthmus.backends.tensorrt.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, bounds, same
+from isthmus.ir.dims import Dim, bounds, maximum, same
 from isthmus.ir.graph import Node, Value
 
 
@@ -158,8 +159,6 @@ def _pad(e: Emitter, node: Node, x: Any, value: Any) -> Any:
     mode = {"constant": "FILL", "reflect": "REFLECT", "edge": "CLAMP", "wrap": "WRAP"}[attrs["mode"]]
     starts = [0 - dim for dim in attrs["before"]]
     more = {"fill": value if value is not None else e.full(x, (), 0)} if mode == "FILL" else {}
-    if mode == "FILL" and 0 in x.shape:
-        refuse("TensorRT pads nothing that is empty")
     return part(e, x, starts, result_shape(node), [1] * len(starts), mode=getattr(e.trt.SampleMode, mode), **more)
 
 
@@ -175,7 +174,9 @@ def _roll(e: Emitter, node: Node, x: Any) -> Any:
     starts: list[Dim] = [0] * len(shape)
     for axis, shift in zip(node.attrs["axes"], node.attrs["shifts"], strict=True):
         starts[axis] = starts[axis] - shift
-    starts = [start if same(start, 0) is True else start % size for start, size in zip(starts, shape, strict=True)]
+    if 0 in shape:
+        return x
+    starts = [start if same(start, 0) is True else start % maximum(size, 1) for start, size in zip(starts, shape, strict=True)]
     return part(e, x, starts, shape, [1] * len(shape), mode=e.trt.SampleMode.WRAP)
 
 
@@ -213,15 +214,4 @@ def _trilu(b: Builder, node: Node, x: Value) -> Any:
     return b.where(keep, x, b.constant(0, x.tensor.dtype))
 
 
-@lowers("diagonal")
-def _diagonal(b: Builder, node: Node, x: Value) -> Any:
-    """The two axes are made one, in which the diagonal goes in steps of one row and one element."""
-    attrs, shape = node.attrs, shape_of(node)
-    rank = len(shape)
-    first, second, offset = attrs["axis1"] % rank, attrs["axis2"] % rank, attrs["offset"]
-    rest = [axis for axis in range(rank) if axis not in (first, second)]
-    columns, length = shape[second], result_shape(node)[-1]
-    flat = b.reshape(b.permute(x, perm=[*rest, first, second]), shape=[*(shape[axis] for axis in rest), shape[first] * columns])
-    start = offset if offset >= 0 else -offset * columns
-    places = b.add(b.mul(b.arange(stop=length), b.size(columns + 1)), b.size(start))
-    return b.gather(flat, places, axis=len(rest))
+lowers("diagonal")(formulas.diagonal)

@@ -1,0 +1,105 @@
+"""Emitters of control flow and effects.
+
+TensorRT has no nested graphs: what a loop or a branch holds is what hangs on its boundary layers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from isthmus.backends.tensorrt.emitter import Emitter
+from isthmus.backends.tensorrt.table import emits, refuse
+from isthmus.ir import dtypes
+from isthmus.ir.graph import Graph, Node, Value
+
+
+@emits("if")
+def _if(e: Emitter, node: Node, cond: Any) -> Any:
+    if e.probing:
+        return None
+    conditional = e.network.add_if_conditional()
+    conditional.set_condition(e.reshape(cond, ()))
+    branches = [_branch(e, conditional, region) for region in node.regions]
+    found = []
+    for then, other in zip(*branches, strict=True):
+        found.append(e.finish(conditional.add_output(then, other)))
+    return tuple(found)
+
+
+def _branch(e: Emitter, conditional: Any, region: Graph) -> list[Any]:
+    """The tensors that a branch makes; outer values come in through layers of the conditional."""
+    captured = list(region.captured())
+    outer = [e.tensor(value) for value in captured if value.weight is None]
+    values = [value for value in captured if value.weight is None]
+    for value, tensor in zip(values, outer, strict=True):
+        e.define(value, e.finish(conditional.add_input(tensor)))
+    found = [tensor if e.is_made_in(region, value) else e.add("identity", tensor)
+             for value, tensor in zip(region.outputs, e.body(region), strict=True)]  # fmt: skip
+    for value, tensor in zip(values, outer, strict=True):
+        e.define(value, tensor)
+    return found
+
+
+@emits("loop")
+def _loop(e: Emitter, node: Node, trip: Any, cond: Any, inputs: list[Any]) -> Any:
+    carried = node.attrs["carried"]
+    (body,) = node.regions
+    values = [value for value in node.operands[2:] if value is not None]
+    stacked = node.results[carried:]
+    for argument, value in zip(body.inputs[1 : 1 + carried], values, strict=False):
+        if not _same_shape(node, argument, value):
+            refuse("a carried value changes its size from turn to turn, which TensorRT does not allow")
+    lengths = [(value.tensor.shape or ())[0] for value in values[carried:]]
+    if trip is None and not lengths and stacked:
+        refuse("nothing bounds the number of turns, and TensorRT must know how long stacked results may become")
+    if stacked and any(not isinstance(dim, int) and dim.symbol is None for dim in stacked[0].tensor.shape or ()):
+        refuse("the length of the stacked results is not known")
+    if e.probing:
+        return None
+    return _emit_loop(e, node, body, (trip, cond, inputs), lengths)
+
+
+def _same_shape(node: Node, left: Value, right: Value) -> bool:
+    assert node.graph is not None
+    symbols, pairs = node.graph.symbols, zip(left.tensor.shape or (), right.tensor.shape or (), strict=True)
+    return all(symbols.same(one, other) is True for one, other in pairs)
+
+
+def _emit_loop(e: Emitter, node: Node, body: Graph, operands: Any, lengths: list[Any]) -> Any:
+    trt, carried = e.trt, node.attrs["carried"]
+    trip, cond, inputs = operands
+    loop = e.network.add_loop()
+    limits = [e.sizes.scalar(length) for length in lengths[:1]] + ([] if trip is None else [e.reshape(trip, ())])
+    limit = limits[0] if len(limits) == 1 else e.binary("MIN", *limits) if limits else None
+    if limit is not None:
+        e.finish(loop.add_trip_limit(e.cast(limit, dtypes.i32), trt.TripLimit.COUNT), results=0)
+    turn = loop.add_recurrence(e.constant(0, dtypes.i64))
+    states = [loop.add_recurrence(tensor) for tensor in inputs[:carried]]
+    going = loop.add_recurrence(e.constant(True, dtypes.bool_) if cond is None else e.reshape(cond, ()))
+    e.define(body.inputs[0], e.finish(turn))
+    for argument, layer in zip(body.inputs[1:], states, strict=False):
+        e.define(argument, e.finish(layer))
+    for argument, tensor in zip(body.inputs[1 + carried :], inputs[carried:], strict=True):
+        e.define(argument, e.finish(loop.add_iterator(tensor)))
+    go_on = e.finish(going)
+    e.finish(loop.add_trip_limit(go_on, trt.TripLimit.WHILE), results=0)
+    outputs = e.body(body)
+    turn.set_input(1, e.binary("SUM", turn.get_output(0), e.constant(1, dtypes.i64)))
+    going.set_input(1, outputs[0])
+    for layer, tensor in zip(states, outputs[1:], strict=False):
+        layer.set_input(1, tensor)
+    found = [e.finish(loop.add_loop_output(layer.get_output(0), trt.LoopOutput.LAST_VALUE, 0)) for layer in states]
+    for tensor in outputs[1 + carried :]:
+        layer = loop.add_loop_output(tensor, trt.LoopOutput.CONCATENATE, 0)
+        found.append(e.finish(layer, inputs={1: e.cast(limit, dtypes.i32)}))
+    return tuple(found)
+
+
+@emits("check")
+def _check(e: Emitter, node: Node, cond: Any) -> Any:
+    e.note(f"a check was left out, since TensorRT has none: {node.attrs['message'] or 'without a message'} ({node.location})")
+
+
+@emits("print")
+def _print(e: Emitter, node: Node, x: Any) -> Any:
+    e.note(f"a print was left out, since TensorRT has none: {node.attrs['message'] or 'without a message'} ({node.location})")
