@@ -116,7 +116,7 @@ class CaffeBackend(base.Backend):
             return shape is None
         if value.tensor.dtype.name not in self.dialect.dtypes:
             return True
-        return any(not isinstance(dim, int) and (axis > 0 or not self._varies(dim)) for axis, dim in enumerate(shape))
+        return any(dim == 0 if isinstance(dim, int) else axis > 0 or not self._varies(dim) for axis, dim in enumerate(shape))
 
     def emit(
         self, graph: Graph, *, input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,

@@ -28,10 +28,9 @@ def _exp(s: Layers, node: Node, x: Value) -> Blob:
     return s.add("Power", found, shift=-1.0) if node.op.name == "expm1" else found
 
 
-@emits("log", "log2", "log10", "log1p")
+@emits("log")
 def _log(s: Layers, node: Node, x: Value) -> Blob:
-    base = {"log2": 2.0, "log10": 10.0}.get(node.op.name)
-    return s.add("Log", x, base=base, shift=1.0 if node.op.name == "log1p" else None)
+    return s.add("Log", x)
 
 
 @emits("add", "sub", "mul", "div", "maximum", "minimum", "pow")

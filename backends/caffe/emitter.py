@@ -51,6 +51,8 @@ class Net:
             sizes = [hint(dim) or 1 for dim in value.tensor.shape or ()]
             shape = Message("InputParameter", {"shape": [Message("BlobShape", {"dim": sizes})]})
             self.layer(Layer("Input", [], [Blob(len(sizes))], shape), [found])
+            if not value.uses:  # OpenCV wants every input read
+                self.layer(Layer("Power", [value], [Blob(len(sizes))]), [self.unique(f"{found}/unused")])
         wanted: dict[Value, str] = {}
         self._reserved = [self.unique(name) for name in outputs]
         for value, name in zip(graph.outputs, self._reserved, strict=True):

@@ -94,6 +94,8 @@ class Layers:
         for bottom in bottoms:
             if isinstance(bottom, Value) and bottom.weight is not None:
                 refuse(f"a constant cannot be what {type} works on")
+        if type not in self.dialect.layers:
+            refuse(f"the dialect {self.dialect.name} has no layer {type}")
         first = bottoms[0] if bottoms else None
         found = rank_of(first) if first is not None else None
         given = {name: content for name, content in parameters.items() if content is not None}

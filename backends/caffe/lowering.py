@@ -645,6 +645,14 @@ def _celu(b: Builder, dialect: Dialect, node: Node, x: Value) -> Any:
     return b.mul(b.elu(b.div(x, alpha), alpha=1.0), alpha) if alpha > 0 else None
 
 
+@lowers("log2", "log10", "log1p")
+def _log(b: Builder, dialect: Dialect, node: Node, x: Value) -> Any:
+    """OpenCV forgets another base, and a shift."""
+    if node.op.name == "log1p":
+        return b.log(b.add(x, 1.0))
+    return b.mul(b.log(x), 1 / math.log(2 if node.op.name == "log2" else 10))
+
+
 @lowers("mish")
 def _mish(b: Builder, dialect: Dialect, node: Node, x: Value) -> Any:
     return b.mul(x, b.tanh(b.softplus(x)))

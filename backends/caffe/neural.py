@@ -65,15 +65,18 @@ def _conv(s: Layers, node: Node, x: Value, weight: Value, bias: Value | None) ->
 
 @emits("linear")
 def _linear(s: Layers, node: Node, x: Value, weight: Value, bias: Value | None) -> Blob:
-    if x.tensor.rank != 2:
-        refuse("InnerProduct flattens everything behind axis 1")
+    if x.tensor.rank < 2:
+        refuse("InnerProduct wants a batch")
     matrix = constant(weight, "weight")
     blobs = [(matrix, matrix.shape)]
     if bias is not None:
         held = constant(bias, "bias")
         blobs.append((held, held.shape))
-    more = {} if bias is not None else {"bias_term": False}
-    return s.add("InnerProduct", x, blobs=blobs, num_output=matrix.shape[0], **more)
+    axis = x.tensor.rank - 1  # where there is none, InnerProduct flattens everything behind axis 1
+    return s.add(
+        "InnerProduct", x, blobs=blobs, num_output=matrix.shape[0], bias_term=None if bias is not None else False,
+        axis=None if axis == 1 else axis,
+    )  # fmt: skip
 
 
 # ---- pools
