@@ -66,7 +66,7 @@ class CaffeArtefact(Artefact):
     @property
     def prototxt(self) -> str:
         """The text file."""
-        return text.write(self.net.text, self.dialect.schema)
+        return text.write(self.net.text, self.dialect.format)
 
     def save(self, path: str | Path) -> list[Path]:
         """Writes ``name.prototxt`` and ``name.caffemodel``, whichever of the two (or neither) the path names."""
@@ -75,13 +75,14 @@ class CaffeArtefact(Artefact):
         files = [stem.with_name(stem.name + ending) for ending in (".caffemodel", ".prototxt")]
         # The text comes into place last: whoever sees it finds the weights.
         with together(files) as (weights, prototxt):
-            wire.write(self.net.weights, self.dialect.schema, weights)
+            wire.write(self.net.weights, self.dialect.format, weights)
             prototxt.write(self.prototxt.encode())
         return files[::-1]
 
     def validate(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            checker.check(*self.save(Path(folder, "net")), self.dialect)
+            prototxt, caffemodel = self.save(Path(folder, "net"))
+            checker.check(prototxt, caffemodel, self.dialect)
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs, by OpenCV's dnn module in a process of its own. See `Artefact.run`."""
@@ -98,7 +99,7 @@ class CaffeArtefact(Artefact):
             feeds[name] = array
         with tempfile.TemporaryDirectory() as folder:
             prototxt, caffemodel = self.save(Path(folder, "net"))
-            prototxt.write_text(text.write(in_words_of(OPENCV, self.net.text, self.dialect), load(OPENCV).schema))
+            prototxt.write_text(text.write(in_words_of(OPENCV, self.net.text, self.dialect), load(OPENCV).format))
             outputs = opencv().run([str(prototxt), str(caffemodel)], feeds, self.net.outputs)
         found = []
         for name, shape in zip(self.net.outputs, self.net.shapes, strict=True):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 from pydantic import BaseModel, Field, field_validator
 
 from isthmus.backends import base
-from isthmus.backends.caffe import elementwise, folding, layers, lowering, neural, shapes
+from isthmus.backends.caffe import arithmetic, elementwise, folding, layers, neural, places, resizing, shapes, windows
 from isthmus.backends.caffe.artefact import CaffeArtefact
 from isthmus.backends.caffe.dialect import Dialect, load
 from isthmus.backends.caffe.emitter import Net
@@ -19,7 +19,7 @@ from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Trait
 from isthmus.ir.types import Tensor, Type
 
-FAMILIES = (elementwise, lowering, neural, shapes)
+FAMILIES = (arithmetic, elementwise, neural, places, resizing, shapes, windows)
 """The modules that fill the tables of emitters and lowerings."""
 
 

@@ -24,7 +24,7 @@ def read_text(path: str | Path, dialect: Dialect) -> Message:
         content = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise FileError(f"{path} could not be read: {error}") from error
-    return text.read(content, dialect.schema, str(path))
+    return text.read(content, dialect.format, str(path))
 
 
 def check(prototxt: str | Path, caffemodel: str | Path, dialect: Dialect) -> None:
@@ -35,7 +35,7 @@ def check(prototxt: str | Path, caffemodel: str | Path, dialect: Dialect) -> Non
     """
     try:
         net = read_text(prototxt, dialect)
-        weights = wire.read(caffemodel, dialect.schema)
+        weights = wire.read(caffemodel, dialect.format)
     except FileError as error:
         raise VerifyError(f"the files cannot be read again: {error.message}") from error
     held: dict[str, Message] = {}

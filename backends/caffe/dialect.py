@@ -102,14 +102,16 @@ class Dialect(_Data):
             raise ValueError(f"{unknown[0]!r} is not an element type")
         for type, rule in self.layers.items():
             table = self._parameters(type)
-            named = {*rule.fields, *rule.required, *rule.values, *rule.single, *(self.pooling.floor if type == "Pooling" else ())}
+            floor = self.pooling.floor if type == "Pooling" else ()
+            named = {*rule.fields, *rule.required, *rule.values, *rule.single, *floor}
             strange = sorted(named - table.keys())
             if strange:
-                raise ValueError(f"the schema has no parameter {', '.join(strange)} of {type}: it has {', '.join(table) or 'none'}")
+                known = ", ".join(table) or "none"
+                raise ValueError(f"the schema has no parameter {', '.join(strange)} of {type}: it has {known}")
         return self
 
     @cached_property
-    def schema(self) -> Schema:
+    def format(self) -> Schema:
         """The messages and fields of its files."""
         return schema.base().extended(self.messages, self.enums, f"dialect {self.name}")
 
@@ -121,10 +123,10 @@ class Dialect(_Data):
         name = self.parameter_field(type)
         if name is None:
             return {}
-        row = self.schema.messages["LayerParameter"].get(name)
-        if row is None or row.type not in self.schema.messages:
+        row = self.format.messages["LayerParameter"].get(name)
+        if row is None or row.type not in self.format.messages:
             raise ValueError(f"the schema has no parameters {name} for {type}")
-        return self.schema.messages[row.type]
+        return self.format.messages[row.type]
 
     def objection(
         self, type: str, parameters: Message | None, bottoms: int, tops: int, blobs: int, rank: int | None = None,

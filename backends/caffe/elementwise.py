@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from isthmus.backends.caffe.neural import at_least, at_most
 from isthmus.backends.caffe.weights import derived, full
 from isthmus.ir.graph import Node, Value
 
-_POWERS: Final[dict[str, dict[str, float]]] = {
+_POWERS: Final[dict[str, dict[str, Any]]] = {
     "neg": {"scale": -1.0}, "sqrt": {"power": 0.5}, "rsqrt": {"power": -0.5}, "reciprocal": {"power": -1.0},
 }  # fmt: skip
 
@@ -75,7 +75,7 @@ def _gate(s: Layers, node: Node, x: Value, y: Value) -> Blob:
             kept -= 1
         if wanted == sizes(node.result) and len(given) == len(wanted) and kept and given[:kept] == wanted[:kept]:
             lead = s.add("Reshape", part, rank=kept, hint="gate", shape=dims([0] * kept))
-            return s.add("Scale", whole, lead, axis=0, num_axes=None)
+            return s.add("Scale", whole, lead, axis=0)
     return refuse("Caffe does not broadcast one blob to another")
 
 
@@ -91,15 +91,20 @@ def _with_constant(s: Layers, name: str, node: Node, x: Value, y: Value) -> Blob
         refuse("Caffe takes this with one number, not with a constant of several")
     axis, shape = _run(weight.shape, sizes(value))
     if name == "div":
-        weight = derived(weight.shape, lambda array: 1 / array, [weight], "reciprocal")
+        weight = derived(weight.shape, _reciprocal, [weight], "reciprocal")
     if name == "sub" and not first:
         weight = derived(weight.shape, lambda array: -array, [weight], "negative")
     if name == "sub" and first:
         value = s.add("Power", value, scale=-1.0, hint="turned")  # type: ignore[assignment]
-    more = {} if axis == 1 and len(shape) == 1 else {"axis": axis, "num_axes": len(shape)}
+    more: dict[str, Any] = {} if axis == 1 and len(shape) == 1 else {"axis": axis, "num_axes": len(shape)}
     if name in ("mul", "div"):
         return s.add("Scale", value, blobs=[(weight, shape)], **more)
     return s.add("Scale", value, blobs=[(full(shape, 1.0), shape), (weight, shape)], bias_term=True, **more)
+
+
+def _reciprocal(array: Any) -> Any:
+    with np.errstate(divide="ignore"):
+        return 1 / array
 
 
 def _run(shape: tuple[int, ...], whole: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
@@ -130,7 +135,7 @@ def _with_number(s: Layers, name: str, x: Value, number: float, first: bool) -> 
     if name == "div" and first:
         found = s.add("Power", x, power=-1.0, hint="reciprocal")
         return s.add("Power", found, scale=number)
-    parameters = {
+    parameters: dict[str, Any] = {
         ("add", False): {"shift": number}, ("add", True): {"shift": number}, ("sub", False): {"shift": -number},
         ("sub", True): {"scale": -1.0, "shift": number}, ("mul", False): {"scale": number}, ("mul", True): {"scale": number},
         ("div", False): {"scale": 1 / number if number else 0.0},

@@ -92,7 +92,7 @@ class Net:
                 found[result] = stem if free else self.unique(stem)
             self._names[value] = found[result]
         for layer in layers:
-            names = [found[top] if top in found else self.unique(f"{stem}/{top.hint or layer.type.lower()}") for top in layer.tops]
+            names = [found.get(top) or self.unique(f"{stem}/{top.hint or layer.type.lower()}") for top in layer.tops]
             self._names.update(zip(layer.tops, names, strict=True))
             self.layer(layer, names)
             self.locations[names[0]] = str(node.location)

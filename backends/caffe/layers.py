@@ -104,7 +104,7 @@ class Layers:
         if given:
             if holder is None:
                 refuse(f"{type} has no parameters in the dialect {self.dialect.name}")
-            row = self.dialect.schema.messages["LayerParameter"][holder]
+            row = self.dialect.format.messages["LayerParameter"][holder]
             message = Message(row.type, given)
         objection = self.dialect.objection(type, message, len(bottoms), tops, len(blobs), found)
         if objection is not None:

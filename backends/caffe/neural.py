@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
-
-import numpy as np
 
 from isthmus.backends.caffe.layers import Blob, Layers, constant, emits, refuse, scalar, sizes
 from isthmus.backends.caffe.weights import full, spread
 from isthmus.ir.graph import Node, Value
+from isthmus.ir.weights import Weight
 
 
 def window(node: Node, kernel: Any, repeats: bool) -> dict[str, Any]:
@@ -52,15 +52,17 @@ def _conv(s: Layers, node: Node, x: Value, weight: Value, bias: Value | None) ->
     attrs = node.attrs
     if any(attrs.get("output_padding", ())):
         refuse("Caffe's Deconvolution has no output padding")
-    blobs = [(kernel, kernel.shape)]
-    if bias is not None:
-        held = constant(bias, "bias")
-        blobs.append((held, held.shape))
     return s.add(
-        "Convolution" if node.op.name == "conv" else "Deconvolution", x, blobs=blobs, num_output=sizes(node.result)[1],
+        "Convolution" if node.op.name == "conv" else "Deconvolution", x, blobs=_with_bias(kernel, bias),
+        num_output=sizes(node.result)[1],
         bias_term=None if bias is not None else False, **window(node, kernel.shape[2:], True),
         group=None if attrs["groups"] == 1 else attrs["groups"], dilation=flat_dilation(attrs["dilations"]),
     )  # fmt: skip
+
+
+def _with_bias(weight: Weight, bias: Value | None) -> list[tuple[Weight, tuple[int, ...]]]:
+    held = [weight] if bias is None else [weight, constant(bias, "bias")]
+    return [(each, each.shape) for each in held]
 
 
 @emits("linear")
@@ -68,13 +70,10 @@ def _linear(s: Layers, node: Node, x: Value, weight: Value, bias: Value | None) 
     if x.tensor.rank < 2:
         refuse("InnerProduct wants a batch")
     matrix = constant(weight, "weight")
-    blobs = [(matrix, matrix.shape)]
-    if bias is not None:
-        held = constant(bias, "bias")
-        blobs.append((held, held.shape))
     axis = x.tensor.rank - 1  # where there is none, InnerProduct flattens everything behind axis 1
     return s.add(
-        "InnerProduct", x, blobs=blobs, num_output=matrix.shape[0], bias_term=None if bias is not None else False,
+        "InnerProduct", x, blobs=_with_bias(matrix, bias), num_output=matrix.shape[0],
+        bias_term=None if bias is not None else False,
         axis=None if axis == 1 else axis,
     )  # fmt: skip
 
@@ -109,13 +108,14 @@ def _pool(s: Layers, node: Node, x: Value) -> Blob:
     if any(pad >= size for pad, size in zip(pads, (*kernel, *kernel), strict=True)):
         refuse("Caffe wants padding that is narrower than the window")
     if any(stride > size for stride, size in zip(strides, kernel, strict=True)):
-        exact = all((size + 2 * pad - k) % step == 0 for size, pad, k, step in zip(inside, pads, kernel, strides, strict=False))
-        if not exact:
+        rows = zip(inside, pads[:2], kernel, strides, strict=True)
+        if any((size + 2 * pad - k) % step for size, pad, k, step in rows):
             refuse("a window might begin behind the end")
     up = tuple(pooled(*each, any(pads)) for each in zip(inside, kernel, strides, pads[:2], strict=True))
     floor: dict[str, Any] = {}
     if up != wanted:
-        down = tuple((size + 2 * pad - k) // step + 1 for size, pad, k, step in zip(inside, pads, kernel, strides, strict=False))
+        rows = zip(inside, pads[:2], kernel, strides, strict=True)
+        down = tuple((size + 2 * pad - k) // step + 1 for size, pad, k, step in rows)
         floor = dict(s.dialect.pooling.floor)
         if down != wanted or not floor:
             refuse(f"Caffe rounds the number of windows up: {list(up)}, not {list(wanted)}")
@@ -136,7 +136,7 @@ def _batch_norm(
         return found
     factor = full(shape, 1.0) if scale is None else constant(scale, "scale")
     blobs = [(factor, shape)] + ([] if bias is None else [(constant(bias, "bias"), shape)])
-    return s.add("Scale", found, blobs=blobs, **({} if bias is None else {"bias_term": True}))
+    return s.add("Scale", found, blobs=blobs, bias_term=None if bias is None else True)
 
 
 _PLAIN: Final = {
@@ -175,7 +175,7 @@ def _prelu(s: Layers, node: Node, x: Value, slope: Value) -> Blob:
     if len(shape) < 2:
         refuse("PReLU has a slope a channel, and this has no channels")
     along = (1,) * (len(shape) - len(weight.shape)) + weight.shape
-    if len(along) != len(shape) or any(size != 1 for axis, size in enumerate(along) if axis != 1) or along[1] not in (1, shape[1]):
+    if len(along) != len(shape) or along[1] not in (1, shape[1]) or math.prod(along) != along[1]:
         refuse("PReLU has a slope a channel")
     return s.add("PReLU", x, blobs=[(spread(weight, (shape[1],)), (shape[1],))])
 
@@ -205,7 +205,7 @@ def _number(value: Value) -> float:
     found = scalar(value)
     if found is None:
         refuse("a bound is computed by the model, and Caffe takes only constants there")
-    return found if np.isfinite(found) else refuse("a bound is not finite")
+    return found if math.isfinite(found) else refuse("a bound is not finite")
 
 
 def at_least(s: Layers, x: Value | Blob, bound: float) -> Blob:

@@ -204,7 +204,9 @@ class _Reader:
         if self.kind != "number" and not (row.type in FLOATS and token in words):
             self.fail(f"{what} is a number, not {self.token!r}")
         if row.type in FLOATS:
-            found: float | int = float(int(token, 16)) if "0x" in token else float(token.rstrip("f") if token not in ("inf", "+inf", "-inf") else token)
+            if "inf" not in token and "0x" not in token:
+                token = token.rstrip("f")
+            found: float | int = float(int(token, 16)) if "0x" in token else float(token)
         else:
             lo, hi = _RANGES[row.type]
             try:

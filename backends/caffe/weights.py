@@ -55,7 +55,7 @@ def dilated(weight: Weight, dilations: Sequence[int], after: Sequence[int]) -> W
     """A kernel with zeros between its elements, and behind its last ones."""
     spans = [(k - 1) * d + 1 + more for k, d, more in zip(weight.shape[2:], dilations, after, strict=True)]
     shape = (*weight.shape[:2], *spans)
-    places = tuple(slice(0, (k - 1) * d + 1, d) for k, d in zip(weight.shape[2:], dilations, strict=True))
+    places: tuple[Any, ...] = tuple(slice(0, (k - 1) * d + 1, d) for k, d in zip(weight.shape[2:], dilations, strict=True))
 
     def compute(kernel: Any) -> Any:
         result = np.zeros(shape, kernel.dtype)

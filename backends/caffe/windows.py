@@ -1,0 +1,151 @@
+"""Convolutions and pools in windows that Caffe has: padded alike on both sides, rounded up, over two axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from isthmus.backends.caffe.dialect import Dialect
+from isthmus.backends.caffe.layers import build, lowers, sizes
+from isthmus.backends.caffe.pieces import cut, depthwise
+from isthmus.backends.caffe.weights import dilated, viewed
+from isthmus.ir.builder import Builder
+from isthmus.ir.graph import Node, Value
+
+
+@lowers("conv")
+def _conv(b: Builder, dialect: Dialect, node: Node, x: Value, weight: Value, bias: Value | None) -> Any:
+    if x.tensor.rank == 3:
+        return _one_axis(b, node, x, weight, bias)
+    held = weight.weight
+    if x.tensor.rank != 4 or held is None:
+        return None
+    attrs = node.attrs
+    dilations = attrs["dilations"]
+    if dilations[0] != dilations[1] and "dilation" in dialect.layers["Convolution"].single:
+        return b.conv(x, b.constant(dilated(held, dilations, (0, 0))), bias, **{**attrs, "dilations": [1, 1]})
+    spans = [(k - 1) * d + 1 for k, d in zip(held.shape[2:], dilations, strict=True)]
+    return _even(b, node, x, spans, lambda pads: b.conv(x, weight, bias, **{**attrs, "pads": pads}), up=False)
+
+
+def _one_axis(b: Builder, node: Node, x: Value, *more: Value | None) -> Any:
+    """A window over one spatial axis, as one over two of which the first has size 1."""
+    attrs: dict[str, Any] = dict(node.attrs)
+    for name, unit in (("kernel", 1), ("strides", 1), ("dilations", 1), ("output_padding", 0)):
+        if name in attrs:
+            attrs[name] = [unit, *attrs[name]]
+    attrs["pads"] = [0, attrs["pads"][0], 0, attrs["pads"][1]]
+    operands: list[Value | None] = []
+    if more:
+        held = None if more[0] is None else more[0].weight
+        if held is None:
+            return None
+        operands = [b.constant(viewed(held, (*held.shape[:2], 1, held.shape[2]))), *more[1:]]
+    shape = sizes(x)
+    flat = build(b, "reshape", x, shape=[*shape[:2], 1, shape[2]])
+    found = build(b, node.op.name, flat, *operands, **attrs)
+    return b.reshape(found, shape=node.result.tensor.shape)
+
+
+def _even(
+    b: Builder, node: Node, x: Value, spans: Sequence[int], make: Callable[[list[int]], Value], up: bool,
+) -> Value | None:  # fmt: skip
+    """A window with the same padding on both sides, of whose results those that are wanted are cut out.
+
+    Args:
+        b: builds.
+        node: has the attributes `strides` and `pads`.
+        x: what the windows slide over.
+        spans: from the first to behind the last element of a window.
+        make: builds the windows with other pads.
+        up: whether the target rounds the number of windows up.
+    """
+    inside, wanted = sizes(x)[2:], sizes(node.result)[2:]
+    strides, pads = node.attrs["strides"], node.attrs["pads"]
+    even: list[int] = []
+    cuts: list[tuple[int, int]] = []
+    for axis, (size, count, span, stride) in enumerate(zip(inside, wanted, spans, strides, strict=True)):
+        before = pads[axis]
+        needed = max(before, (count - 1) * stride + span - before - size)
+        pad = needed if not up else max(needed if pads[axis] != pads[axis + 2] else before, before)
+        pad += -(pad - before) % stride
+        even.append(pad)
+        cuts.append(((pad - before) // stride, count))
+    if up and any(pad >= span for pad, span in zip(even, spans, strict=True)):
+        return None
+    full_pads = [*even, *even]
+    if not up and full_pads == list(pads):
+        return None
+    return cut(b, make(full_pads), cuts)
+
+
+@lowers("max_pool", "avg_pool")
+def _pool(b: Builder, dialect: Dialect, node: Node, x: Value) -> Any:
+    attrs = node.attrs
+    if x.tensor.rank == 3:
+        return _one_axis(b, node, x)
+    if x.tensor.rank != 4 or set(attrs.get("dilations", (1,))) != {1}:
+        return None
+    kernel, strides, pads = attrs["kernel"], attrs["strides"], attrs["pads"]
+    mean = node.op.name == "avg_pool"
+    inside, wanted = sizes(x)[2:], sizes(node.result)[2:]
+    if mean and attrs["divisor"] is not None:
+        return _with_divisor(b, node, x)
+    if mean and any(pads) and not attrs["count_include_pad"]:
+        counting = {**attrs, "count_include_pad": True}
+        ones = build(b, "add", build(b, "mul", x, 0.0), 1.0)
+        return b.div(b.avg_pool(x, **counting), b.avg_pool(ones, **counting))
+    if mean and any(pads) and (not dialect.pooling.padded_average or tuple(pads[:2]) != tuple(pads[2:])):
+        padded = build(b, "pad", x, None, before=[0, 0, *pads[:2]], after=[0, 0, *pads[2:]])
+        return b.avg_pool(padded, **{**attrs, "pads": [0] * 4})
+    reach = [(n - 1) * step - pad + k for n, step, pad, k in zip(wanted, strides, pads[:2], kernel, strict=True)]
+    gaps = any(step > k for step, k in zip(strides, kernel, strict=True))
+    if gaps and not any(pads) and all(end <= size for end, size in zip(reach, inside, strict=True)):
+        # A window behind the end cannot come about where nothing is left over.
+        used = cut(b, x, [(0, end) for end in reach])
+        return None if used is x else build(b, node.op.name, used, **attrs)
+
+    def pool(even: list[int]) -> Value:
+        return build(b, node.op.name, x, **{**attrs, "ceil_mode": True, "pads": even})
+
+    found = _even(b, node, x, kernel, pool, up=True)
+    return None if found is None or (found.producer is not None and found.producer.attrs == attrs) else found
+
+
+def _with_divisor(b: Builder, node: Node, x: Value) -> Any:
+    """The sum of each window, by a kernel of ones, over the divisor."""
+    attrs = node.attrs
+    strides, pads, kernel = attrs["strides"], list(attrs["pads"]), attrs["kernel"]
+    counts = sizes(node.result)[2:]
+    for axis, (size, n, k, stride) in enumerate(zip(sizes(x)[2:], counts, kernel, strides, strict=True)):
+        pads[axis + 2] = max(0, (n - 1) * stride + k - pads[axis] - size)
+    return depthwise(b, x, kernel, 1 / attrs["divisor"], strides=strides, pads=pads)
+
+
+@lowers("conv_transpose")
+def _conv_transpose(b: Builder, dialect: Dialect, node: Node, x: Value, weight: Value, bias: Value | None) -> Any:
+    """Less padding and a cut in place of padding that is uneven, of output padding, and of what lies behind the end."""
+    if x.tensor.rank == 3:
+        return _one_axis(b, node, x, weight, bias)
+    held = weight.weight
+    if x.tensor.rank != 4 or held is None:
+        return None
+    attrs = node.attrs
+    pads, extra, dilations = attrs["pads"], attrs["output_padding"], attrs["dilations"]
+    spread_out = set(dilations) != {1} and (
+        "dilation" not in dialect.layers["Deconvolution"].fields or dilations[0] != dilations[1]
+    )
+    beyond = [max(0, more - pad) for more, pad in zip(extra, pads[2:], strict=True)]
+    if spread_out or any(beyond):
+        if any(beyond) and set(dilations) != {1}:
+            spread_out = True
+        held = dilated(held, dilations if spread_out else (1, 1), beyond)
+        weight = b.constant(held)
+        dilations = [1, 1] if spread_out else dilations
+    ends = [pad + more - out for pad, more, out in zip(pads[2:], beyond, extra, strict=True)]
+    even = [min(begin, end) for begin, end in zip(pads[:2], ends, strict=True)]
+    new = {**attrs, "pads": [*even, *even], "output_padding": [0, 0], "dilations": dilations}
+    if new == attrs:
+        return None
+    found = build(b, "conv_transpose", x, weight, bias, **new)
+    return cut(b, found, [(pad - less, n) for pad, less, n in zip(pads[:2], even, sizes(node.result)[2:], strict=True)])
