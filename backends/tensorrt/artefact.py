@@ -27,15 +27,19 @@ class TensorRTArtefact(Artefact):
         trt: TensorRT's module.
         network: the `INetworkDefinition`.
         config: the `IBuilderConfig` that engines are built with.
+        profile: the `IOptimizationProfile`.
         lines: what TensorRT said while it built engines: warnings and errors, or with the option `verbose` everything.
         kept: the arrays that the network points to; it has no copies of them.
     """
 
-    def __init__(self, trt: Any, builder: Any, network: Any, config: Any, kept: list[Any], options: TensorRTOptions) -> None:
+    def __init__(
+        self, trt: Any, builder: Any, network: Any, config: Any, profile: Any, kept: list[Any], options: TensorRTOptions,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.trt = trt
         self.network = network
         self.config = config
+        self.profile = profile
         self.lines: list[str] = []
         self._log = library.log(trt)
         self.options = options

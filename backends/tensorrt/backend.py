@@ -136,7 +136,7 @@ class TensorRTBackend(base.Backend):
         taken = {network.get_input(index).name for index in range(network.num_inputs)}
         wanted = output_names or _unique([value.name or "output" for value in graph.outputs], taken)
         _mark(e, outputs, wanted)
-        artefact = TensorRTArtefact(trt, builder, network, config, e.kept, self._own)
+        artefact = TensorRTArtefact(trt, builder, network, config, profile, e.kept, self._own)
         artefact.notes += e.notes
         return artefact
 

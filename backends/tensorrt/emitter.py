@@ -56,6 +56,7 @@ class Emitter:
         self.kept: list[Any] = []
         self._tensors: dict[Value, Any] = {}
         self._constants: dict[object, Any] = {}
+        self._handles: dict[str, Weight] = {}  # by the names of their tensors
         self._counters: dict[str, int] = {}
         self._location: Location = UNKNOWN
 
@@ -147,7 +148,8 @@ class Emitter:
             return self.add("unsqueeze", tensor, self.ints(axes))
         for axis in axes:
             shape.insert(axis, 1)
-        return self.reshape(tensor, shape)
+        handle = self._handles.get(tensor.name)
+        return self.reshape(tensor, shape) if handle is None else self.weight(handle, shape)
 
     def reshape(self, tensor: Any, shape: Sequence[int]) -> Any:
         """A tensor in another shape, of which -1 is what is left over."""
@@ -180,16 +182,17 @@ class Emitter:
             return np.frombuffer(b"".join(map(bytes, weight.chunks())), np.uint8)
         return array
 
-    def weight(self, weight: Weight) -> Any:
-        """A weight as a tensor; equal handles, and small ones of equal content, share one."""
-        key: object = weight.key
-        if weight.nbytes <= SMALL:
-            key = (weight.dtype, weight.shape, weight.array().tobytes())
+    def weight(self, weight: Weight, shape: Sequence[int] | None = None) -> Any:
+        """A weight as a tensor, perhaps in another shape; equal handles, and small ones of equal content, share one."""
+        shape = tuple(weight.shape if shape is None else shape)
+        content: object = weight.array().tobytes() if weight.nbytes <= SMALL else weight.key
+        key = (weight.dtype, shape, content)
         found = self._constants.get(key)
         if found is None:
             if weight.dtype is dtypes.u8:
                 refuse("TensorRT has no constants of u8")
-            found = self._constants[key] = self.add("constant", weight.shape, self.weights(weight))
+            found = self._constants[key] = self.add("constant", shape, self.weights(weight))
+            self._handles[found.name] = weight
         return found
 
     def constant(self, value: object, dtype: DType) -> Any:
@@ -211,7 +214,7 @@ class Emitter:
 
     def is_constant(self, tensor: Any) -> bool:
         """Whether a tensor is a weight."""
-        return any(found is tensor for found in self._constants.values())
+        return tensor.name in self._handles
 
     # ---- nodes
 
@@ -292,6 +295,7 @@ class Probe(Emitter):
         self.sizes.clear()
         self._tensors.clear()
         self._constants.clear()
+        self._handles.clear()
         self.kept.clear()
         self._count = 0
         self.log.take()

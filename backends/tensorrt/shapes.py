@@ -125,7 +125,7 @@ def _slice(e: Emitter, node: Node, x: Any) -> Any:
 def _flip(e: Emitter, node: Node, x: Any) -> Any:
     shape = shape_of(node)
     axes = {axis % len(shape) for axis in node.attrs["axes"]}
-    if not axes:
+    if not axes or 0 in shape:
         return x
     starts = [dim - 1 if axis in axes else 0 for axis, dim in enumerate(shape)]
     return part(e, x, starts, shape, [-1 if axis in axes else 1 for axis in range(len(shape))])
