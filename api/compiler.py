@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -75,7 +76,7 @@ def compile(
 
 def emit(captured: Captured, report: Report, backend: Backend) -> Compiled:
     """What `lower` gave, in the target's form."""
-    with _clock(report, "emit"):
+    with _stage(report, "emit"):
         artefact = backend.emit(captured.graph, input_names=captured.input_names, output_names=captured.output_names)
     report.nodes["artefact"] = artefact.node_count
     report.notes += artefact.notes
@@ -124,7 +125,7 @@ def lower(
     tell = on_stage or (lambda stage: None)
 
     tell("capture")
-    with _clock(report, "capture"):
+    with _stage(report, "capture"):
         captured: Captured = frontend.capture(
             model, _as_args(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, input_names=input_names,
             output_names=output_names, options=capture_options,
@@ -135,16 +136,16 @@ def lower(
     report.nodes["captured"] = count_nodes(graph)
     if until != "captured":
         tell("passes")
-        with _clock(report, "passes"):
+        with _stage(report, "passes"):
             records = run_passes(graph, default_passes() if passes is None else passes, verify=verify_ir)
         report.passes += map(_told, records)
         report.nodes["passes"] = count_nodes(graph)
     if until == "legal":
         tell("legalize")
-        with _clock(report, "legalize"):
+        with _stage(report, "legalize"):
             record = legalize(graph, backend)
         report.legalized = dict(record.counts)
-        with _clock(report, "cleanup"):
+        with _stage(report, "cleanup"):
             records = run_passes(graph, cleanup_passes(), verify=verify_ir)
         report.passes += map(_told, [record, *records])
         report.nodes["legal"] = count_nodes(graph)
@@ -156,10 +157,17 @@ def lower(
 
 
 @contextmanager
-def _clock(report: Report, stage: str) -> Iterator[None]:
+def _stage(report: Report, stage: str) -> Iterator[None]:
+    """Times a stage, with the cycle collector at rest: a stage makes many small objects that live on, little garbage."""
+    collecting = gc.isenabled()
+    gc.disable()
     start = time.perf_counter()
-    yield
-    report.seconds[stage] = time.perf_counter() - start
+    try:
+        yield
+    finally:
+        report.seconds[stage] = time.perf_counter() - start
+        if collecting:
+            gc.enable()
 
 
 def _told(record: PassRecord) -> PassReport:
