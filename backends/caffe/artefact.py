@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from isthmus.backends.protobuf_wire import together
 from isthmus.ir.dims import Dim, Symbol, evaluate, symbols
 from isthmus.ir.errors import EvaluationError, UsageError
 
-OPENCV = "opencv"
+OPENCV: Final = "opencv"
+FILES: Final = ("net.prototxt", "net.caffemodel")
 
 
 def in_words_of(reader: str, net: Message, dialect: Dialect) -> Message:
@@ -84,6 +86,14 @@ class CaffeArtefact(Artefact):
             prototxt, caffemodel = self.save(Path(folder, "net"))
             checker.check(prototxt, caffemodel, self.dialect)
 
+    @cached_property
+    def _folder(self) -> tempfile.TemporaryDirectory[str]:
+        """Both files in OpenCV's words, for as long as the artefact is there."""
+        folder = tempfile.TemporaryDirectory()
+        prototxt, _ = self.save(Path(folder.name, FILES[0]))
+        prototxt.write_text(text.write(in_words_of(OPENCV, self.net.text, self.dialect), load(OPENCV).format))
+        return folder
+
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs, by OpenCV's dnn module in a process of its own. See `Artefact.run`."""
         if len(inputs) != len(self.net.inputs):
@@ -97,10 +107,8 @@ class CaffeArtefact(Artefact):
                 known.update(dict.fromkeys(symbols(dim), size))
             self._fits(f"the input {name}", array, shape, known)
             feeds[name] = array
-        with tempfile.TemporaryDirectory() as folder:
-            prototxt, caffemodel = self.save(Path(folder, "net"))
-            prototxt.write_text(text.write(in_words_of(OPENCV, self.net.text, self.dialect), load(OPENCV).format))
-            outputs = opencv().run([str(prototxt), str(caffemodel)], feeds, self.net.outputs)
+        worker = opencv()
+        outputs = worker.run([str(Path(self._folder.name, name)) for name in FILES], feeds, self.net.outputs)
         found = []
         for name, shape in zip(self.net.outputs, self.net.shapes, strict=True):
             sizes = tuple(evaluate(dim, known) for dim in shape)

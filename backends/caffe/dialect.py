@@ -203,7 +203,8 @@ def _data(name: str, folder: Path, seen: tuple[str, ...]) -> tuple[dict[str, Any
         except (OSError, UnicodeDecodeError) as error:
             raise FileError(f"the dialect {path} could not be read: {error}") from None
     else:
-        raise FileError(f"there is no dialect {name!r}", expected=f"{_list(BUILT_IN)}, or the path of a .toml file")
+        asked = f"{seen[-1]} extends what is not there: " if seen else ""
+        raise FileError(f"{asked}there is no dialect {name!r}", expected=f"{_list(BUILT_IN)}, or the path of a .toml file")
     if source in seen:
         raise FileError(f"the dialect {source} extends itself: {' -> '.join((*seen, source))}")
     try:

@@ -18,6 +18,9 @@ VARINTS: Final = ("i32", "i64", "u32", "u64", "bool")
 FLOATS: Final = {"f32": 4, "f64": 8}
 SCALARS: Final = (*VARINTS, *FLOATS, "str", "bytes")
 
+DEPTH: Final = 32
+"""How deep messages may nest; Caffe's nest five deep."""
+
 _MESSAGES: Final = """
 NetParameter: name=1:str input=3*:str input_dim=4*:i32 force_backward=5:bool(false) debug_info=7:bool(false)
   input_shape=8*:BlobShape layer=100*:LayerParameter

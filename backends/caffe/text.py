@@ -8,11 +8,8 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from isthmus.backends.caffe.schema import FLOATS, SCALARS, Field, Message, Schema
+from isthmus.backends.caffe.schema import DEPTH, FLOATS, SCALARS, Field, Message, Schema
 from isthmus.ir.errors import FileError
-
-DEPTH: Final = 32
-"""How deep messages may nest; Caffe's nest five deep."""
 
 
 def write(message: Message, schema: Schema) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 
-from isthmus.backends.caffe.schema import FLOATS, SCALARS, VARINTS, Field, Message, Schema
+from isthmus.backends.caffe.schema import DEPTH, FLOATS, VARINTS, Field, Message, Schema
 from isthmus.backends.protobuf_wire import LENGTH_DELIMITED, LIMIT, Writer, copy, header, varint
 from isthmus.ir.errors import FileError
 from isthmus.ir.weights import Weight
@@ -93,7 +93,7 @@ def read(path: str | Path, schema: Schema, type: str = "NetParameter") -> Messag
 
 def decode(content: memoryview, schema: Schema, source: str, type: str = "NetParameter") -> Message:
     """`read` from bytes in memory."""
-    return _Reader(content, schema, source).message(type, 0, len(content))
+    return _Reader(content, schema, source).message(type, 0, len(content), 0)
 
 
 class _Reader:
@@ -120,7 +120,9 @@ class _Reader:
             if shift >= 70:
                 self.fail("a number has more than ten bytes", start)
 
-    def message(self, type: str, place: int, end: int) -> Message:
+    def message(self, type: str, place: int, end: int, depth: int) -> Message:
+        if depth > DEPTH:
+            self.fail(f"messages nest more than {DEPTH} deep", place)
         made = Message(type)
         table = self.schema.numbers[type]
         runs: dict[str, list[Any]] = {}  # of fields that repeat: each run of numbers, packed or of one
@@ -135,7 +137,7 @@ class _Reader:
                 length, place = self.varint(place, end)
                 if length > end - place:
                     self.fail(f"{type}.{row.name} claims {length} bytes and {end - place} are left", start)
-                item, place = self.delimited(row, place, place + length), place + length
+                item, place = self.delimited(row, place, place + length, depth + 1), place + length
                 if row.repeated and not isinstance(item, (np.ndarray, list)):
                     item = [item]
             else:
@@ -152,7 +154,7 @@ class _Reader:
             made.fields[name] = found[0] if floats else [item for run in found for item in run]
         return made
 
-    def delimited(self, row: Field, place: int, end: int) -> Any:
+    def delimited(self, row: Field, place: int, end: int, depth: int) -> Any:
         if row.type == "str":
             try:
                 return str(self.content[place:end], "utf-8")
@@ -161,7 +163,7 @@ class _Reader:
         if row.type == "bytes":
             return bytes(self.content[place:end])
         if row.type in self.schema.messages:
-            return self.message(row.type, place, end)
+            return self.message(row.type, place, end, depth)
         if not row.repeated:
             self.fail(f"{row.name} is {row.type}, not a run of bytes", place)
         if row.type in FLOATS:
@@ -181,7 +183,7 @@ class _Reader:
                 self.fail(f"the file is cut short inside {row.name}", start)
             return struct.unpack_from(_FORMATS[row.type], self.content, place)[0], place + size
         integer = row.type in VARINTS or row.type in self.schema.enums
-        if wire != _VARINT or not integer or (row.type in SCALARS and row.type in FLOATS):
+        if wire != _VARINT or not integer:
             self.fail(f"{row.name} is {row.type}, which is not written with wire type {wire}", start)
         number, place = self.varint(place, end)
         return self.integer(row, number, start), place
