@@ -141,8 +141,8 @@ def _size(e: Emitter, node: Node) -> Any:
 
 @emits("cast")
 def _cast(e: Emitter, node: Node, x: Any) -> Any:
-    if node.attrs["dtype"] is dtypes.i4:
-        refuse("TensorRT has i4 for weights only")
+    if node.attrs["dtype"] in (dtypes.i4, dtypes.f8e4m3fn):
+        refuse(f"TensorRT makes {node.attrs['dtype']} by quantization only")
     return e.cast(x, node.attrs["dtype"])
 
 

@@ -121,10 +121,10 @@ class Emitter:
         return self.add("elementwise", x, y, getattr(self.trt.ElementWiseOperation, op))
 
     def unary(self, op: str, x: Any) -> Any:
-        """A unary layer. TensorRT takes no scalars there in some versions, hence the detour."""
+        """A unary layer."""
         return self.add("unary", x, getattr(self.trt.UnaryOperation, op))
 
-    def activation(self, op: str, x: Any, **settings: float) -> Any:
+    def activation(self, op: str, x: Any, **settings: Any) -> Any:
         """An activation layer."""
         return self.add("activation", x, getattr(self.trt.ActivationType, op), **settings)
 
@@ -182,15 +182,21 @@ class Emitter:
             return np.frombuffer(b"".join(map(bytes, weight.chunks())), np.uint8)
         return array
 
-    def weight(self, weight: Weight, shape: Sequence[int] | None = None) -> Any:
-        """A weight as a tensor, perhaps in another shape; equal handles, and small ones of equal content, share one."""
+    def weight(self, weight: Weight, shape: Sequence[int] | None = None, coded: bool = False) -> Any:
+        """A weight as a tensor; equal handles, and small ones of equal content, share one.
+
+        Args:
+            weight: the weight.
+            shape: another shape for it.
+            coded: it goes straight to where it is dequantized, the only place where TensorRT has constants of 8-bit integers.
+        """
+        if weight.dtype in (dtypes.u8, dtypes.i8) and not coded:
+            return self.cast(self.weight(ArrayWeight(weight.array().astype(np.int32)), shape), weight.dtype)
         shape = tuple(weight.shape if shape is None else shape)
         content: object = weight.array().tobytes() if weight.nbytes <= SMALL else weight.key
         key = (weight.dtype, shape, content)
         found = self._constants.get(key)
         if found is None:
-            if weight.dtype is dtypes.u8:
-                refuse("TensorRT has no constants of u8")
             found = self._constants[key] = self.add("constant", shape, self.weights(weight))
             self._handles[found.name] = weight
         return found
@@ -215,6 +221,10 @@ class Emitter:
     def is_constant(self, tensor: Any) -> bool:
         """Whether a tensor is a weight."""
         return tensor.name in self._handles
+
+    def unknown_size(self) -> Any:
+        """An i64 list of one size that nobody knows; a probe has such."""
+        raise IsthmusError("sizes are known where a graph is emitted")
 
     # ---- nodes
 
@@ -334,7 +344,7 @@ class Probe(Emitter):
         return self._input(library.enum(self.trt, value.tensor.dtype), shape)
 
     def unknown_size(self) -> Any:
-        """An i64 list of one size that nobody knows."""
+        """A network input of one i64."""
         return self._input(self.trt.int64, (1,))
 
     def _input(self, dtype: Any, shape: Sequence[int]) -> Any:

@@ -6,11 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from isthmus.backends.tensorrt.emitter import Emitter, ints, mask, shape_of
 from isthmus.backends.tensorrt.table import emits, lowers, refuse
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, same
 from isthmus.ir.graph import Node, Value
+from isthmus.ir.ops.resize import taps
 
 # ---- products
 
@@ -47,7 +50,14 @@ def _linear(e: Emitter, node: Node, x: Any, weight: Any, bias: Any) -> Any:
 
 @emits("einsum")
 def _einsum(e: Emitter, node: Node, xs: list[Any]) -> Any:
-    return e.add("einsum", xs, node.attrs["equation"].replace(" ", ""))
+    equation = node.attrs["equation"].replace(" ", "")
+    sizes: dict[str, Dim] = {}
+    for index, term in enumerate(equation.split("->")[0].split(",")):
+        if "..." not in term:
+            for letter, dim in zip(term, shape_of(node, index), strict=True):
+                if same(sizes.setdefault(letter, dim), dim) is False:
+                    refuse("TensorRT does not let a size of 1 stand for others here")
+    return e.add("einsum", xs, equation)
 
 
 # ---- convolutions
@@ -223,3 +233,22 @@ def _follows(dim: Dim, size: Dim, scale: float) -> bool:
     if isinstance(dim, int):
         return math.floor(dim * scale) == size
     return scale == int(scale) and same(dim * int(scale), size) is True
+
+
+@lowers("resize")
+def _smoothed(b: Builder, node: Node, x: Value) -> Any:
+    """With antialias: each axis is multiplied by the matrix of its weights."""
+    attrs, shape = node.attrs, shape_of(node)
+    lengths, sizes = ints(shape[2:]), ints(attrs["sizes"])
+    if not attrs["antialias"] or lengths is None or sizes is None:
+        return None
+    rank = len(shape)
+    for axis, (length, size) in enumerate(zip(lengths, sizes, strict=True), 2):
+        scale = None if attrs["scales"] is None else attrs["scales"][axis - 2]
+        matrix = np.zeros((size, length), np.float32)
+        for places, weights in zip(*taps(node.call(), length, size, scale, np.float32), strict=True):
+            np.add.at(matrix, (np.arange(size), places), weights)
+        order = [*(other for other in range(rank) if other != axis), axis]
+        turned = b.matmul(b.permute(x, perm=order), b.constant(matrix.T.copy(), x.tensor.dtype))
+        x = b.permute(turned, perm=[order.index(other) for other in range(rank)])
+    return x

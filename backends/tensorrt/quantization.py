@@ -30,7 +30,8 @@ def _dequantize(e: Emitter, node: Node, x: Value, scale: Value, zero: Value | No
     if x.tensor.dtype not in _TARGETS:
         refuse(f"TensorRT dequantizes i8 and f8e4m3fn, not {x.tensor.dtype}")
     _check(node, scale, zero)
-    arguments = (e.tensor(x), e.tensor(scale), library.enum(e.trt, node.result.tensor.dtype))
+    codes = e.tensor(x) if x.weight is None else e.weight(x.weight, coded=True)
+    arguments = (codes, e.tensor(scale), library.enum(e.trt, node.result.tensor.dtype))
     return e.add("dequantize", *arguments, **_axis(node))
 
 

@@ -103,8 +103,7 @@ class Sizes:
 
     def _atom(self, atom: Atom) -> Any:
         dim = Expr((((atom,), 1),))
-        make = self._symbol if isinstance(atom, Symbol) else self._function
-        return self._once(dim, lambda: make(atom))  # type: ignore[operator]
+        return self._once(dim, lambda: self._symbol(atom) if isinstance(atom, Symbol) else self._function(atom))
 
     def _symbol(self, symbol: Symbol) -> Any:
         if self.e.probing:

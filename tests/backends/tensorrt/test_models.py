@@ -151,15 +151,3 @@ def test_weights_are_not_copied() -> None:
     artefact: Any = net.artefact
     pointers = {array.ctypes.data for array in artefact.kept}
     assert model.weight.data_ptr() in pointers
-
-
-def test_control_flow_from_a_model() -> None:
-    class Net(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))
-
-    net = isthmus.compile(Net(), torch.randn(2, 3), target="tensorrt")
-    report = read_back(net, calls=[((torch.ones(2, 3),), {}), ((-torch.ones(2, 3),), {})])
-    assert report.ok
-    artefact: Any = net.artefact
-    assert len(memoryview(artefact.build(["sm89"]))) > 1000
