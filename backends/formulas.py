@@ -6,6 +6,7 @@ They are here, not in the op table, since what is finer differs from target to t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -125,35 +126,50 @@ def diagonal(b: Builder, node: Node, x: Value) -> Any:
 
 # ---- what is known of values
 
-_MOVES: Final = {"identity", "expand", "reshape", "squeeze", "unsqueeze", "permute"}
-"""Ops whose results' elements are all elements of their operand."""
+_MOVES: Final = {"identity", "expand", "reshape", "squeeze", "unsqueeze", "permute", "slice", "concat"}
+"""Ops whose results' elements are all elements of their operands."""
 
 
-def never_zero(value: Value) -> bool:
-    """Whether no element can be 0."""
+def every(value: Value, holds: Callable[[Any], bool], told: Callable[[Node], Sequence[Value | None] | None]) -> bool:
+    """Whether all elements of a value are known to have a property.
+
+    Args:
+        value: the value.
+        holds: whether those of a constant all have it; not asked of large ones.
+        told: of a node, the values whose elements must have it so that those of the result have; None where it is not known.
+            It need not know the ops that only move elements.
+    """
     stack, seen = [value], {value}
     while stack:
         found = stack.pop()
         weight, node = found.weight, found.producer
-        sources: list[Value | None] = []
         if weight is not None:
-            if weight.size > SEARCHED or not np.all(weight.array() != 0):
+            if weight.size > SEARCHED or not holds(weight.array()):
                 return False
-        elif node is None:
-            return False
-        elif node.op.name == "size" and bounds(node.attrs["dim"])[0] > 0:
             continue
-        elif node.op.name in _MOVES or (node.op.name == "cast" and _keeps_integers(node)):
-            sources = node.operands[:1]
-        elif node.op.name == "where":
-            cond, x, y = node.operands
-            sources = [x] if _tells_zero(cond, y) else [x, y]
-        else:
+        sources = None if node is None else node.operands if node.op.name in _MOVES else told(node)
+        if sources is None:
             return False
         fresh = [source for source in sources if source is not None and source not in seen]
         seen.update(fresh)
         stack += fresh
     return True
+
+
+def never_zero(value: Value) -> bool:
+    """Whether no element can be 0."""
+    return every(value, lambda array: bool(np.all(array != 0)), _never_zero_if)
+
+
+def _never_zero_if(node: Node) -> Sequence[Value | None] | None:
+    if node.op.name == "size":
+        return () if bounds(node.attrs["dim"])[0] > 0 else None
+    if node.op.name == "cast":
+        return node.operands if _keeps_integers(node) else None
+    if node.op.name == "where":
+        cond, x, y = node.operands
+        return [x] if _tells_zero(cond, y) else [x, y]
+    return None
 
 
 def _keeps_integers(node: Node) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from isthmus.backends.formulas import SEARCHED
+from isthmus.backends.formulas import every
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
@@ -39,7 +41,7 @@ def _linear(e: Emitter, node: Node, x: str, weight: str, bias: str | None) -> An
         # The matrix as it is has other uses: turning it in the graph is cheaper than a second copy in the file.
         turned = e.op("Transpose", weight, perm=[1, 0])
     found = e.op("MatMul", x, turned)
-    return found if bias is None or _all_zero(node.operands[2]) else e.op("Add", found, bias)
+    return found if bias is None else e.op("Add", found, bias)
 
 
 class Transposed(LazyWeight):
@@ -54,12 +56,6 @@ class Transposed(LazyWeight):
 
     def rows(self, start: int, stop: int) -> Any:
         return self.sources[0].array()[:, start:stop].T
-
-
-def _all_zero(value: Value | None) -> bool:
-    """Whether a vector is known to be of zeros, as a bias is before training; adding it would be a node for nothing."""
-    handle = value.weight if value is not None else None
-    return handle is not None and handle.size <= SEARCHED and not np.any(handle.array())
 
 
 def _turns(user: Any, index: int) -> bool:
@@ -159,6 +155,8 @@ def _attention(e: Emitter, node: Node, q: str, k: str, v: str, mask: str | None)
     # onnxruntime wants all rows too; later it runs the standard's function, which broadcasts them.
     if mask is not None and not _mask_fits(node, rows=e.opset < 25):
         refuse("Attention does not broadcast the mask")
+    if e.opset < 25 and not _leaves_rows(node.operands[3]):
+        refuse("where a mask that is added is of the least number, onnxruntime gives 0 in place of the mean")
     return e.op("Attention", q, k, v, mask, scale=node.attrs["scale"], is_causal=int(node.attrs["causal"]) or None)
 
 
@@ -179,6 +177,12 @@ def _mask_fits(node: Node, rows: bool) -> bool:
 
 
 @lowers("attention", since=23)
+def _attention_by_kernel(b: Builder, node: Node, q: Value, k: Value, v: Value, mask: Value | None) -> Any:
+    lower = _attention_with_whole_mask if _leaves_rows(mask) else _attention_plain
+    return lower(b, node, q, k, v, mask)
+
+
+@lowers("attention", since=25)
 def _attention_with_whole_mask(b: Builder, node: Node, q: Value, k: Value, v: Value, mask: Value | None) -> Any:
     """A mask that only has to be broadcast is expanded; layers that share it share that."""
     if mask is None or not _heads_fit(node) or _mask_fits(node, rows=True):
@@ -218,42 +222,47 @@ def _turned(b: Builder, k: Value) -> Value:
     return b.permute(k, perm=perm)  # type: ignore[no-any-return]
 
 
-_MOVES: Final = {"expand", "reshape", "unsqueeze", "squeeze", "slice", "identity", "permute", "concat"}
-"""Ops whose results' elements are all elements of their operands."""
-
-
 def _finite(value: Value) -> bool:
     """Whether every element is known to be finite."""
-    stack, seen = [value], {value}
-    while stack:
-        found = stack.pop()
-        weight, node = found.weight, found.producer
-        sources: list[Value | None] = []
-        if weight is not None:
-            if weight.size > SEARCHED or not np.all(np.isfinite(weight.array().astype(np.float64))):
-                return False
-        elif node is None:
-            return False
-        elif node.op.name == "where" or node.op.name in _MOVES:
-            sources = node.operands[1 if node.op.name == "where" else 0 :]
-        elif node.op.name == "cast" and node.operands[0] is not None:
-            source = node.operands[0].tensor.dtype
-            if not source.is_integer and source is not dtypes.bool_:
-                return False
-        elif node.op.name == "mul" and any(_is_cast_bool(operand) for operand in node.operands):
-            sources = [operand for operand in node.operands if not _is_cast_bool(operand)]
-        else:
-            return False
-        fresh = [source for source in sources if source is not None and source not in seen]
-        seen.update(fresh)
-        stack += fresh
-    return True
+    return every(value, lambda array: bool(np.all(np.isfinite(array.astype(np.float64)))), _finite_if)
+
+
+def _finite_if(node: Node) -> Sequence[Value | None] | None:
+    if node.op.name == "where":
+        return node.operands[1:]
+    if node.op.name == "cast" and node.operands[0] is not None:
+        source = node.operands[0].tensor.dtype
+        return () if source is dtypes.bool_ or (source.is_integer and node.result.tensor.dtype.bits >= 32) else None
+    if node.op.name == "mul" and any(_is_cast_bool(operand) for operand in node.operands):
+        return [operand for operand in node.operands if not _is_cast_bool(operand)]
+    return None
 
 
 def _is_cast_bool(value: Value | None) -> bool:
     node = value.producer if value is not None else None
     source = node.operands[0] if node is not None and node.op.name == "cast" else None
     return source is not None and source.tensor.dtype is dtypes.bool_
+
+
+def _leaves_rows(mask: Value | None) -> bool:
+    """Whether a mask is known not to bring a row of scores to the least number, which onnxruntime takes for hidden.
+
+    A bool one never does, nor do numbers far from the least, nor minus infinity, which hides indeed.
+    """
+    if mask is None or not mask.tensor.dtype.is_float:
+        return True
+    least = float(ml_dtypes.finfo(mask.tensor.dtype.numpy).min) / 2
+
+    def holds(array: Any) -> bool:
+        wide = array.astype(np.float64)
+        return bool(np.all((wide == -math.inf) | (wide >= least)))
+
+    def told(node: Node) -> Sequence[Value | None] | None:
+        sources = _finite_if(node)
+        times = sources is not None and node.op.name == "mul"  # 0 times infinity is nan
+        return None if times and not all(_finite(source) for source in sources or () if source is not None) else sources
+
+    return every(mask, holds, told)
 
 
 # ---- resize

@@ -1,0 +1,89 @@
+"""Rows that a mask hides altogether, or brings to the least number there is, as eager torch has them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from comparison import agree
+
+from isthmus.backends.onnx import OnnxBackend, OnnxOptions
+from isthmus.backends.onnx.artefact import OnnxArtefact
+from isthmus.backends.onnx.opsets import NEWEST
+from isthmus.ir import Builder, DType, Graph, Tensor, Value
+from isthmus.ir.dtypes import bool_, f32
+from isthmus.passes.legalize import legalize
+
+SHAPES = (2, 3, 4, 6), (2, 3, 5, 6), (2, 3, 5, 7)
+LEAST = float(np.finfo(np.float32).min)
+
+
+def compiled(opset: int, dtype: DType, causal: bool, mask: Any = lambda b, x: x) -> OnnxArtefact:
+    graph = Graph()
+    b = Builder(graph)
+    q, k, v = (graph.add_input(Tensor(f32, shape), name) for shape, name in zip(SHAPES, "qkv", strict=True))
+    given: Value = mask(b, graph.add_input(Tensor(dtype, (1, 1, 4, 5)), "mask"))
+    graph.set_outputs([b.attention(q, k, v, given, causal=causal)])
+    backend = OnnxBackend(OnnxOptions(opset=opset))
+    legalize(graph, backend)
+    return backend.emit(graph)
+
+
+def tensors() -> list[Any]:
+    return [np.random.default_rng(seed).standard_normal(shape).astype(np.float32) for seed, shape in enumerate(SHAPES)]
+
+
+def eager(mask: Any, causal: bool) -> Any:
+    q, k, v = map(torch.from_numpy, tensors())
+    given = torch.from_numpy(mask)
+    if causal:
+        below = torch.ones(4, 5, dtype=torch.bool).tril()
+        given = given & below if given.dtype is torch.bool else given.masked_fill(~below, -math.inf)
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, given).numpy()
+
+
+def rows(hidden: float, shown: float = 0) -> Any:
+    """All of row 1 is hidden, and most of row 2."""
+    mask = np.full((1, 1, 4, 5), shown, np.float64)
+    mask[..., 1, :] = mask[..., 2, 1:] = hidden
+    return mask
+
+
+def mixed() -> Any:
+    """What row 0 may see when it is causal is the least number."""
+    mask = rows(LEAST)
+    mask[..., 0, :2] = LEAST
+    return mask
+
+
+MASKS = {
+    "least": rows(LEAST).astype(np.float32), "half the least": rows(LEAST / 2).astype(np.float32),
+    "infinite": rows(-math.inf).astype(np.float32), "mixed": mixed().astype(np.float32), "bool": rows(0, 1).astype(bool),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("opset", [17, 23, 24, NEWEST])
+@pytest.mark.parametrize("kind", MASKS)
+def test_rows_are_as_in_torch(kind: str, opset: int, causal: bool) -> None:
+    mask = MASKS[kind]
+    artefact = compiled(opset, bool_ if kind == "bool" else f32, causal)
+    assert agree(artefact.run([*tensors(), mask])[0], eager(mask, causal))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("opset", [17, 23, 24, NEWEST])
+@pytest.mark.parametrize(("hidden", "native"), [(LEAST, False), (LEAST / 4, True), (-1e4, True), (-math.inf, True)])
+def test_numbers_in_the_model_tell_whether_the_kernel_will_do(hidden: float, native: bool, opset: int, causal: bool) -> None:
+    artefact = compiled(opset, bool_, causal, lambda b, x: b.where(x, np.float32(0), np.float32(hidden)))
+    assert ("Attention" in artefact.op_counts) == (opset > 24 or (opset > 22 and native))
+    assert agree(artefact.run([*tensors(), MASKS["bool"]])[0], eager(rows(hidden).astype(np.float32), causal))
+
+
+@pytest.mark.parametrize("opset", [23, NEWEST])
+def test_a_product_with_an_infinite_number_may_be_nan(opset: int) -> None:
+    artefact = compiled(opset, bool_, False, lambda b, x: b.mul(b.cast(x, dtype=f32), np.float32(-math.inf)))
+    assert ("Attention" in artefact.op_counts) == (opset > 24)
