@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from isthmus.backends.caffe.dialect import Dialect
-from isthmus.backends.caffe.layers import build, lowers, sizes
+from isthmus.backends.caffe.layers import build, lowers, refuse, sizes
 from isthmus.backends.caffe.pieces import NEUTRAL, PIECES, repeat, view
 from isthmus.backends.caffe.weights import broadcast, full, transposed, viewed
 from isthmus.ir.builder import Builder
@@ -63,6 +63,8 @@ def _binary(b: Builder, dialect: Dialect, node: Node, x: Value, y: Value) -> Any
         return None
     if not lead and wanted[0] == 1:
         lead = 1
+    if not all(isinstance(size, int) for size in wanted[lead:]):
+        return None
     flat_size = int(np.prod(wanted[lead:], dtype=np.int64))
     flat = (wanted[0], flat_size) if lead else (1, flat_size)
     if flat == wanted:
@@ -93,6 +95,8 @@ def expand(b: Builder, x: Value, wanted: tuple[int, ...]) -> Value:
         return repeat(b, x, kernel)
     for axis in repeats:
         count = wanted[axis]
+        if shape[axis] != 1 or not isinstance(count, int):
+            refuse(f"the size {shape[axis]} cannot become {count}")
         if len(shape) == 4 and axis == 1:
             x = build(b, "conv", x, b.constant(full((count, 1, 1, 1), 1.0)), None, **NEUTRAL)
         elif axis == 0 or count <= 8:

@@ -96,10 +96,13 @@ class CaffeBackend(base.Backend):
         return self.dialect.batch_varies and isinstance(dim, Expr) and dim.symbol is not None
 
     def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        before = node.previous
         found: Any = folding.fold(b, node)
         if found is None:
             found = self._lowered(b, node)
         if found is None:
+            while node.previous is not before and node.previous is not None:
+                node.previous.erase()
             return None
         return (found,) if isinstance(found, Value) else tuple(found)
 
@@ -107,7 +110,10 @@ class CaffeBackend(base.Backend):
         lower = layers.LOWERINGS.get(node.op.name)
         if lower is None or any(value is not None and self._closed(value) for value in (*node.operands, *node.results)):
             return None
-        return lower(b, self.dialect, node, *node.op.group(node.operands))
+        try:
+            return lower(b, self.dialect, node, *node.op.group(node.operands))
+        except layers.Refused:
+            return None
 
     def _closed(self, value: Value) -> bool:
         """Whether nothing can be made of a value, whatever its rank."""

@@ -124,7 +124,9 @@ Emit = Callable[..., "Blob | list[Blob]"]
 """``emit(s, node, *operands)``: adds layers and returns the blobs of the results. It calls `refuse` where it cannot."""
 
 Lower = Callable[..., Any]
-"""``lower(b, dialect, node, *operands)``: builds IR nodes and returns the value, a tuple of values, or None."""
+"""``lower(b, dialect, node, *operands)``: builds IR nodes and returns the value, a tuple of values, or None.
+
+It returns None, or calls `refuse`, where it has no way; what it has built by then goes."""
 
 EMITTERS: Final[dict[str, Emit]] = {}
 LOWERINGS: Final[dict[str, Lower]] = {}
@@ -186,6 +188,16 @@ def sizes(value: Value) -> tuple[int, ...]:
     shape = value.tensor.shape
     assert shape is not None  # legality saw to it
     return shape  # type: ignore[return-value]
+
+
+def length(value: Value, axis: int) -> int:
+    """The size of an axis.
+
+    Raises:
+        Refused: it differs from run to run.
+    """
+    size = sizes(value)[axis]
+    return size if isinstance(size, int) else refuse(f"the size {size} is not known")
 
 
 def scalar(value: Value | None) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from isthmus.backends.caffe.layers import build, sizes
+from isthmus.backends.caffe.layers import build, length, sizes
 from isthmus.backends.caffe.weights import full
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import product
@@ -64,7 +64,7 @@ def picked(b: Builder, x: Value, axis: int, indices: Sequence[int]) -> Value | N
             runs.append((index, index + 1))
     if not runs or len(runs) > PIECES:
         return None
-    size = sizes(x)[axis]
+    size = length(x, axis)
     cut: dict[tuple[int, int], Value] = {(0, size): x}
     for start, end in runs:
         if (start, end) not in cut:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from isthmus.backends.caffe.dialect import Dialect
-from isthmus.backends.caffe.layers import build, lowers, scalar, sizes
+from isthmus.backends.caffe.layers import build, length, lowers, scalar, sizes
 from isthmus.backends.caffe.pieces import NEUTRAL, PIECES, depthwise, picked, view
 from isthmus.backends.caffe.weights import derived
 from isthmus.ir.builder import Builder
@@ -28,7 +28,7 @@ def _pad(b: Builder, dialect: Dialect, node: Node, x: Value, value: Value | None
     if mode != "constant":
         for axis, (low, high) in enumerate(zip(before, after, strict=True)):
             if low or high:
-                order = np.pad(np.arange(sizes(x)[axis]), (low, high), mode)
+                order = np.pad(np.arange(length(x, axis)), (low, high), mode)
                 found = picked(b, x, axis, order.tolist())
                 if found is None:
                     return None
@@ -62,7 +62,7 @@ def _slice(b: Builder, dialect: Dialect, node: Node, x: Value) -> Any:
         return None
     rank = x.tensor.rank
     for axis, start, end, step in ((row[0] % rank, *row[1:]) for row in rows):
-        if (start, end) != (0, sizes(x)[axis]):
+        if (start, end) != (0, length(x, axis)):
             x = build(b, "slice", x, axes=[axis], starts=[start], ends=[end], steps=[1])
         if step != 1:
             if rank == 4 and axis in (2, 3):
@@ -89,7 +89,7 @@ def _turned(b: Builder, dialect: Dialect, node: Node, x: Value) -> Any:
     found: Value | None = x
     for place, axis in enumerate(node.attrs["axes"]):
         axis %= x.tensor.rank
-        order = np.arange(sizes(x)[axis])
+        order = np.arange(length(x, axis))
         order = order[::-1] if node.op.name == "flip" else np.roll(order, node.attrs["shifts"][place])
         found = None if found is None else picked(b, found, axis, order.tolist())
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from isthmus.backends.caffe.layers import Blob, Layers, dims, emits, refuse, sizes
+from isthmus.backends.caffe.layers import Blob, Layers, dims, emits, length, refuse, sizes
 from isthmus.ir.dims import same
 from isthmus.ir.graph import Node, Value
 
@@ -38,7 +38,7 @@ def _slice(s: Layers, node: Node, x: Value) -> Blob:
     axis, start, end = attrs["axes"][0] % x.tensor.rank, attrs["starts"][0], attrs["ends"][0]
     if not all(isinstance(bound, int) for bound in (start, end)):
         refuse("the bounds are not known")
-    points = [point for point in (start, end) if 0 < point < sizes(x)[axis]]
+    points = [point for point in (start, end) if 0 < point < length(x, axis)]
     if not points:
         refuse("nothing is cut")
     tops = s.several("Slice", x, tops=len(points) + 1, hint="rest", axis=axis, slice_point=points)

@@ -99,7 +99,7 @@ def test_weights_are_in_the_binary_alone(tmp_path: Path) -> None:
     assert (prototxt.name, caffemodel.name) == ("net.prototxt", "net.caffemodel")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["net.caffemodel", "net.prototxt"]
     held = {layer["name"]: layer for layer in wire.read(caffemodel, PORTABLE.format).messages("layer")}
-    assert {name: set(layer.fields) for name, layer in held.items()} == dict.fromkeys(held, {"name", "type", "blobs"})
+    assert all(set(layer.fields) == {"name", "type", "blobs"} for layer in held.values())
     assert [wire.blob_shape(blob) for blob in held["norm/norm"]["blobs"]] == [(4,), (4,), (1,)]
     assert held["norm/norm"]["blobs"][2]["data"] == 1
     assert held["norm"]["type"] == "Scale"
