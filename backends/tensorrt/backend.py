@@ -129,13 +129,13 @@ class TensorRTBackend(base.Backend):
         profile = builder.create_optimization_profile()
         names = input_names or _unique([value.name or "input" for value in graph.inputs])
         for value, name in zip(graph.inputs, names, strict=True):
-            e.define(value, _input(trt, network, value, name, profile, sizes))
+            e.define(value, e.cast(_input(trt, network, value, name, profile, sizes), value.tensor.dtype))
         if sizes:
             config.add_optimization_profile(profile)
         outputs = e.body(graph)
         taken = {network.get_input(index).name for index in range(network.num_inputs)}
         wanted = output_names or _unique([value.name or "output" for value in graph.outputs], taken)
-        _mark(e, outputs, wanted)
+        _mark(e, graph.outputs, outputs, wanted)
         artefact = TensorRTArtefact(trt, builder, network, config, profile, e.kept, self._own)
         artefact.notes += e.notes
         return artefact
@@ -154,7 +154,7 @@ def _input(trt: Any, network: Any, value: Value, name: str, profile: Any, sizes:
     """A network input, and its sizes in the profile."""
     dims = value.tensor.shape or ()
     shape = [dim if isinstance(dim, int) else -1 for dim in dims]
-    tensor = network.add_input(name, library.enum(trt, value.tensor.dtype), shape)
+    tensor = network.add_input(name, library.outer(trt, value.tensor.dtype), shape)
     if tensor is None:
         raise UsageError(f"TensorRT takes no input named {name!r}")
     if -1 in shape:
@@ -166,11 +166,14 @@ def _input(trt: Any, network: Any, value: Value, name: str, profile: Any, sizes:
     return tensor
 
 
-def _mark(e: Emitter, outputs: Sequence[Any], names: Sequence[str]) -> None:
+def _mark(e: Emitter, values: Sequence[Value], outputs: Sequence[Any], names: Sequence[str]) -> None:
     """Makes tensors outputs of these names. One that is an input, or an output already, is handed on by a layer."""
     marked: set[str] = set()
-    for tensor, name in zip(outputs, names, strict=True):
-        if tensor.is_network_input or tensor.name in marked or e.is_constant(tensor):
+    for value, tensor, name in zip(values, outputs, names, strict=True):
+        outer = library.outer(e.trt, value.tensor.dtype)
+        if tensor.dtype != outer:
+            tensor = e.add("cast", tensor, outer)
+        elif tensor.is_network_input or tensor.name in marked or e.is_constant(tensor):
             tensor = e.add("identity", tensor)
         tensor.name = name
         marked.add(name)

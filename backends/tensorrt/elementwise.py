@@ -141,9 +141,17 @@ def _size(e: Emitter, node: Node) -> Any:
 
 @emits("cast")
 def _cast(e: Emitter, node: Node, x: Any) -> Any:
-    if node.attrs["dtype"] in (dtypes.i4, dtypes.f8e4m3fn):
-        refuse(f"TensorRT makes {node.attrs['dtype']} by quantization only")
-    return e.cast(x, node.attrs["dtype"])
+    target, operand = node.attrs["dtype"], node.operands[0]
+    assert operand is not None
+    source = operand.tensor.dtype
+    if target in (dtypes.i4, dtypes.f8e4m3fn):
+        refuse(f"TensorRT makes {target} by quantization only")
+    found = e.cast(x, target)
+    if target is not dtypes.u8 or source in (dtypes.u8, dtypes.bool_):
+        return found
+    # Held as i32; only this keeps it in its range.
+    size = e.constant(256, dtypes.i32)
+    return e.binary("SUB", found, e.binary("PROD", e.binary("FLOOR_DIV", found, size), size))
 
 
 @emits("where")

@@ -190,7 +190,7 @@ class Emitter:
             shape: another shape for it.
             coded: it goes straight to where it is dequantized, the only place where TensorRT has constants of 8-bit integers.
         """
-        if weight.dtype in (dtypes.u8, dtypes.i8) and not coded:
+        if weight.dtype is dtypes.u8 or (weight.dtype is dtypes.i8 and not coded):
             return self.cast(self.weight(ArrayWeight(weight.array().astype(np.int32)), shape), weight.dtype)
         shape = tuple(weight.shape if shape is None else shape)
         content: object = weight.array().tobytes() if weight.nbytes <= SMALL else weight.key
@@ -282,6 +282,13 @@ class Emitter:
         self.notes[text] = None
 
 
+_MOVES: Final = {
+    "identity", "reshape", "squeeze", "unsqueeze", "permute", "expand", "slice", "flip", "concat", "split", "gather",
+    "gather_elements", "where", "tile", "roll", "if", "loop",
+}  # fmt: skip
+"""Ops that only move numbers."""
+
+
 class Probe(Emitter):
     """Tries nodes one at a time, each in a network of its own whose inputs have the operands' types.
 
@@ -322,12 +329,14 @@ class Probe(Emitter):
         return None
 
     def _check_narrow(self, node: Node) -> None:
-        """Where TensorRT takes 8-bit integers, its inference of types lets more pass than it can build."""
+        """Where TensorRT takes 8-bit types, its inference lets more pass than it can build; and u8 is held as i32, where
+        sums do not wrap."""
         if node.op.name in ("cast", "quantize", "dequantize", "constant"):
             return
         for value in (*node.operands, *node.results):
-            if value is not None and value.tensor.dtype in (dtypes.u8, dtypes.i8, dtypes.i4, dtypes.f8e4m3fn):
-                refuse(f"TensorRT has {value.tensor.dtype} at inputs and outputs, in casts and in quantization only")
+            dtype = None if value is None else value.tensor.dtype
+            if dtype in (dtypes.i8, dtypes.i4, dtypes.f8e4m3fn) or (dtype is dtypes.u8 and node.op.name not in _MOVES):
+                refuse(f"TensorRT has {dtype} at inputs and outputs, in casts and in quantization only")
 
     def _agree(self, value: Value, tensor: Any) -> None:
         """Holds what TensorRT infers against the value's type."""

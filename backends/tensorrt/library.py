@@ -44,9 +44,9 @@ def load(choice: Choice) -> Any:
 
 _NAMES: Final = {
     dtypes.f32: "float32", dtypes.f16: "float16", dtypes.bf16: "bfloat16", dtypes.f8e4m3fn: "fp8", dtypes.i64: "int64",
-    dtypes.i32: "int32", dtypes.i8: "int8", dtypes.u8: "uint8", dtypes.i4: "int4", dtypes.bool_: "bool",
+    dtypes.i32: "int32", dtypes.i8: "int8", dtypes.u8: "int32", dtypes.i4: "int4", dtypes.bool_: "bool",
 }  # fmt: skip
-"""TensorRT's element types."""
+"""TensorRT's element types. It has u8 at inputs and outputs only; in between, such numbers are held as i32."""
 
 
 def has(dtype: DType) -> bool:
@@ -55,8 +55,13 @@ def has(dtype: DType) -> bool:
 
 
 def enum(trt: Any, dtype: DType) -> Any:
-    """An element type in TensorRT's enumeration."""
+    """An element type in TensorRT's enumeration, as a network holds it."""
     return getattr(trt, _NAMES[dtype])
+
+
+def outer(trt: Any, dtype: DType) -> Any:
+    """An element type in TensorRT's enumeration, as it goes in and out."""
+    return trt.uint8 if dtype is dtypes.u8 else enum(trt, dtype)
 
 
 # What TensorRT says when it looks for a GPU after an error, and where there is none.

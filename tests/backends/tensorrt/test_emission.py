@@ -179,3 +179,24 @@ def test_integer_division_by_what_may_be_zero_is_guarded() -> None:
     b = Builder(graph)
     graph.set_outputs([b.div(a, c), b.floor_div(a, c), b.mod(a, c), b.mod(a, 2)])
     check(graph, np.array([7, -7, 5]), np.array([2, 2, 0]))
+
+
+@pytest.mark.parametrize("dtype", [u8, i8])
+def test_small_integers_wrap(dtype: DType) -> None:
+    graph = Graph()
+    n = graph.symbols.declare("N", hint=4).dim
+    a = graph.add_input(Tensor(dtype, (n, 6)), "a")
+    b = Builder(graph)
+    numbers = np.arange(24).reshape(4, 6).astype(dtype.numpy)
+    doubled = b.concat([b.permute(b.mul(b.add(a, b.constant(numbers[:1])), 3), perm=[1, 0]), b.permute(a, perm=[1, 0])], axis=0)
+    graph.set_outputs([doubled, b.cast(doubled, dtype=f32), a, b.gt(a, 9), b.reduce_max(a, axes=[1])])
+    check(graph, numbers)
+
+
+def test_pixels() -> None:
+    graph = Graph()
+    a = graph.add_input(Tensor(u8, (2, 3, 3)), "a")
+    b = Builder(graph)
+    graph.set_outputs([b.mul(b.cast(b.permute(a, perm=[2, 0, 1]), dtype=f32), 1 / 255)])
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 3)).astype(np.uint8)
+    assert kinds(check(graph, pixels)) == ["CAST", "SHUFFLE", "CAST", "CONSTANT", "CONSTANT", "ELEMENTWISE"]
