@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -11,9 +10,12 @@ import numpy as np
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim
 from isthmus.ir.graph import Node, Value, clone_node
-from isthmus.ir.op import Trait
+from isthmus.ir.op import Operand, Trait
 from isthmus.passes.keys import attrs_key
 from isthmus.passes.rules import on
+
+LOOKED_INTO: Final = 1 << 20
+"""Constants of up to so many bytes are looked into."""
 
 
 def _zeros(dims: tuple[Dim, ...]) -> bool:
@@ -61,8 +63,8 @@ def _same_type(node: Node, x: Value) -> bool:
 
 
 _NEUTRAL: Final[dict[str, tuple[float, bool]]] = {
-    "add": (-0.0, True),  # of floats, x + 0.0 is not x where x is -0.0
-    "sub": (0.0, False),
+    "add": (0, True),
+    "sub": (0, False),
     "mul": (1, True),
     "div": (1, False),
     "pow": (1, False),
@@ -79,7 +81,10 @@ _NEUTRAL: Final[dict[str, tuple[float, bool]]] = {
 
 @on(*_NEUTRAL)
 def neutral(b: Builder, node: Node) -> Any:
-    """``x * 1``, ``x - 0``, ``x / 1``: x, bit for bit, repeated where the other operand was larger."""
+    """``x + 0``, ``x * 1``, ``x / 1``: x, repeated where the other operand was larger.
+
+    It is x bit for bit but for one thing: ``-0.0 + 0.0`` is 0.0, and becomes -0.0, which is equal to it.
+    """
     wanted, either = _NEUTRAL[node.op.name]
     x, y = node.operands
     if x is None or y is None:
@@ -90,18 +95,43 @@ def neutral(b: Builder, node: Node) -> Any:
     return b.expand(kept, shape=node.results[0].tensor.shape)
 
 
-def _is(value: Value, wanted: float) -> bool:
-    """Whether a value is a constant of this number alone, the sign of a float's zero included."""
-    while value.producer is not None and value.producer.op.name == "expand" and value.producer.operands[0] is not None:
+_DEFAULTS: Final = {"bias": 0, "scale": 1}
+"""Optional operands, and the number that they may as well be absent for."""
+
+
+def _default(row: Operand) -> int | None:
+    return _DEFAULTS.get(row.name) if row.optional else None
+
+
+@on(lambda op: any(_default(row) is not None for row in op.operands))
+def neutral_parameter(b: Builder, node: Node) -> Any:
+    """A bias of zeros or a scale of ones, as layers have before training. What holds of ``x + 0.0`` holds here."""
+    operands = list(node.operands)
+    for index, row in enumerate(node.op.operands):
+        default, value = _default(row), operands[index]
+        if default is not None and _is(value, default) and _fits(node, value):
+            operands[index] = None
+    return b.emit(node.op, operands, node.attrs).results if operands != list(node.operands) else None
+
+
+def _fits(node: Node, parameter: Value | None) -> bool:
+    """Whether the sizes of a parameter are known of the normalized tensor too, so that none is forgotten with it."""
+    x, axis = node.operands[0], node.attrs.get("axis", 1)
+    if "eps" not in node.attrs or x is None or parameter is None:
+        return True
+    end = None if "axis" in node.attrs else 2
+    return x.tensor.shape is not None and x.tensor.shape[axis:end] == parameter.tensor.shape
+
+
+def _is(value: Value | None, wanted: float) -> bool:
+    """Whether a value is a constant of this number alone."""
+    while value is not None and value.producer is not None and value.producer.op.name == "expand":
         value = value.producer.operands[0]
-    weight = value.weight
-    if weight is None or weight.dtype.kind == "string" or not 1 <= weight.size <= 1024:
+    weight = value.weight if value is not None else None
+    if weight is None or weight.dtype.kind == "string" or not 0 < weight.nbytes <= LOOKED_INTO:
         return False
     array: Any = weight.array()
-    if not np.all(array == wanted):
-        return False
-    zero = wanted == 0 and weight.dtype.is_float
-    return not zero or bool(np.all(np.signbit(array.astype(np.float64)) == (math.copysign(1, wanted) < 0)))
+    return bool(array.flat[0] == wanted) and bool(np.all(array == wanted))
 
 
 @on(Trait.INVOLUTION, Trait.IDEMPOTENT)
@@ -179,4 +209,6 @@ def known_sequence(b: Builder, node: Node) -> Any:
     return b.concat(items, axis=axis)
 
 
-NO_OPS: Final = (nothing, neutral, twice, unused_index, holds, known_branch, known_optional, known_sequence)
+NO_OPS: Final = (
+    nothing, neutral, neutral_parameter, twice, unused_index, holds, known_branch, known_optional, known_sequence,
+)  # fmt: skip

@@ -144,19 +144,25 @@ def rule(pattern: Callable[..., object]) -> Rule:
     return Rule(pattern)
 
 
+Meant: TypeAlias = "str | Trait | Callable[[Op], bool]"
+"""Which ops a rule is for: one by its name, those that have a trait, those of which a function holds."""
+
+
 class NodeRule:
     """A rule that is a function of one node."""
 
-    def __init__(self, function: Callable[[Builder, Node], Replacement], ops: frozenset[str], traits: Trait) -> None:
+    def __init__(self, function: Callable[[Builder, Node], Replacement], what: Sequence[Meant]) -> None:
         self.name = function.__name__
         self.__doc__ = function.__doc__
         self._function = function
-        self._ops = ops
-        self._traits = traits
+        self._what = tuple(what)
 
     def concerns(self, op: Op) -> bool:
-        """Whether the op was named, or has one of the traits."""
-        return op.name in self._ops or bool(op.traits & self._traits)
+        """Whether the op was named, has one of the traits, or is told by one of the functions."""
+        return any(
+            item == op.name if isinstance(item, str) else bool(op.traits & item) if isinstance(item, Trait) else item(op)
+            for item in self._what
+        )
 
     def find(self, node: Node, trace: Trace | None = None) -> Iterator[Match]:
         """The node alone."""
@@ -170,14 +176,9 @@ class NodeRule:
         return f"NodeRule({self.name})"
 
 
-def on(*what: str | Trait) -> Callable[[Callable[[Builder, Node], Replacement]], NodeRule]:
-    """Decorator: makes a rule of a function of one node, for ops of these names and ops with any of these traits."""
-    ops = frozenset(item for item in what if isinstance(item, str))
-    traits = Trait.NONE
-    for item in what:
-        if isinstance(item, Trait):
-            traits |= item
-    return lambda function: NodeRule(function, ops, traits)
+def on(*what: Meant) -> Callable[[Callable[[Builder, Node], Replacement]], NodeRule]:
+    """Decorator: makes a rule of a function of one node, for all ops that are meant."""
+    return lambda function: NodeRule(function, what)
 
 
 @dataclass(frozen=True, slots=True)

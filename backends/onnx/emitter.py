@@ -26,6 +26,10 @@ from isthmus.ir.weights import ArrayWeight, Weight
 SMALL = 256
 """Constants of up to so many bytes are shared when their contents are equal."""
 
+DEEPEST = 29
+"""How many graphs may be in one another: readers of protobuf give up at 100 messages, a nested graph takes three and the
+types of its outputs up to nine."""
+
 FUNCTIONS = "isthmus"
 """The domain of local functions."""
 
@@ -304,6 +308,8 @@ class Emitter:
             enter: given the GraphProto, adds inputs of its own and defines some of the graph's inputs by nodes, in the new
                 scope; returns the inputs that are left. By default all are inputs of the GraphProto too.
         """
+        if _depth(graph) > DEEPEST:
+            refuse(f"control flow is nested deeper than the {DEEPEST} levels that readers of ONNX files take")
         if self.probing:
             return None
         outer_location, outer_fresh = self._location, self._fresh
@@ -358,6 +364,16 @@ class Emitter:
     def note(self, text: str) -> None:
         """Something that the user should know; each text once."""
         self.notes[text] = None
+
+
+def _depth(graph: Graph) -> int:
+    """How many graphs of control flow a graph is in, itself included, up to one more than is allowed."""
+    depth = 0
+    node = graph.parent
+    while node is not None and depth <= DEEPEST:
+        depth += Trait.ISOLATED not in node.op.traits
+        node = node.graph.parent if node.graph is not None else None
+    return depth
 
 
 class Probe(Emitter):

@@ -13,7 +13,7 @@ from isthmus.backends.onnx.neural import shape_of
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim
+from isthmus.ir.dims import Dim, bounds, product
 from isthmus.ir.graph import Node, Value
 
 # ---- reductions
@@ -31,9 +31,24 @@ def _reduce(e: Emitter, node: Node, x: str) -> Any:
     axes, keep = node.attrs["axes"], int(node.attrs["keepdims"])
     if not axes:
         return x
+    if node.op.name == "reduce_mean" and _may_be_empty(node):
+        refuse("onnxruntime gives 0 for the mean of nothing")
     if e.opset >= as_input:
         return e.op(op_type, x, e.ints(axes), keepdims=keep)
     return e.op(op_type, x, axes=axes, keepdims=keep)
+
+
+def _may_be_empty(node: Node) -> bool:
+    return any(bounds(shape_of(node)[axis])[0] < 1 for axis in node.attrs["axes"])
+
+
+@lowers("reduce_mean")
+def _mean_of_perhaps_nothing(b: Builder, node: Node, x: Value) -> Any:
+    """A quotient, which of nothing is 0 / 0 and so nan."""
+    if not _may_be_empty(node):
+        return None
+    count = product([shape_of(node)[axis] for axis in node.attrs["axes"]])
+    return b.div(b.reduce_sum(x, **node.attrs), b.cast(b.size(count), dtype=x.tensor.dtype))
 
 
 @lowers("reduce_any", "reduce_all")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from isthmus.backends import formulas
 from isthmus.backends.onnx import opsets
 from isthmus.backends.onnx.emitter import Emitter
@@ -44,7 +46,32 @@ def _dynamic_reshape(e: Emitter, node: Node, x: str, shape: str) -> Any:
 
 @emits("squeeze")
 def _squeeze(e: Emitter, node: Node, x: str) -> Any:
+    if _picked(node) is not None:
+        refuse("with the slice before it, it is one Gather")
     return e.op("Squeeze", x, e.ints(node.attrs["axes"])) if node.attrs["axes"] else x
+
+
+@lowers("squeeze")
+def _pick(b: Builder, node: Node, x: Value) -> Any:
+    """``x[:, i]``, a slice of one place whose axis then goes, is a gather at a scalar."""
+    piece = _picked(node)
+    if piece is None:
+        return None
+    (axis,), (start,) = piece.attrs["axes"], piece.attrs["starts"]
+    from_end = start - shape_of(piece)[axis]
+    place = start if isinstance(start, int) else from_end
+    index = b.constant(np.int64(place)) if isinstance(place, int) else b.size(start)
+    return b.gather(piece.operands[0], index, axis=axis)
+
+
+def _picked(node: Node) -> Node | None:
+    """The slice of one place, of no other use, along the one axis that a squeeze takes away."""
+    x = node.operands[0]
+    piece = x.producer if x is not None and len(x.uses) == 1 else None
+    if piece is None or piece.op.name != "slice" or piece.attrs["axes"] != node.attrs["axes"] or len(piece.attrs["axes"]) != 1:
+        return None
+    (start,), (end,) = piece.attrs["starts"], piece.attrs["ends"]
+    return piece if same(end - start, 1) is True and piece.graph is node.graph else None
 
 
 @emits("unsqueeze")

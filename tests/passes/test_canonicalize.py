@@ -181,13 +181,42 @@ GOLDEN = {
           %0: f32[4] = mul(%one, %x)
           %1: f32[4] = div(%0, %one)
           %2: f32[4] = sub(%1, %zero)
-          %3: i64[4] = add(%zeros, %y)
-          return %2, %3
+          %3: f32[4] = add(%2, %zero)
+          %4: i64[4] = add(%zeros, %y)
+          return %3, %4
         }
         """,
         """
         graph @main(%x: f32[4], %y: i64[4]) {
           return %x, %y
+        }
+        """,
+    ),
+    "parameters of a layer before training": (
+        """
+        symbol N
+        graph @main(%x: f32[N, 2]) {
+          %w: f32[3, 2] = constant() {value=weight<f32[3, 2] [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]>}
+          %zeros: f32[3] = constant() {value=weight<f32[3] [0.0, 0.0, 0.0]>}
+          %ones: f32[3] = constant() {value=weight<f32[3] [1.0, 1.0, 1.0]>}
+          %some: f32[3] = constant() {value=weight<f32[3] [0.0, 0.0, 1.0]>}
+          %0: f32[N, 3] = linear(%x, %w, %zeros)
+          %1: f32[N, 3] = layer_norm(%0, %ones, %zeros) {axis=1, eps=1e-05}
+          %2: f32[N, 3] = layer_norm(%1, %ones, %some) {axis=1, eps=1e-05}
+          %3: f32[N, 3] = linear(%x, %w, %some)
+          return %2, %3
+        }
+        """,
+        """
+        symbol N
+        graph @main(%x: f32[N, 2]) {
+          %w: f32[3, 2] = constant() {value=weight<f32[3, 2] [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]>}
+          %some: f32[3] = constant() {value=weight<f32[3] [0.0, 0.0, 1.0]>}
+          %0: f32[N, 3] = linear(%x, %w, none)
+          %1: f32[N, 3] = layer_norm(%0, none, none) {axis=1}
+          %2: f32[N, 3] = layer_norm(%1, none, %some) {axis=1}
+          %3: f32[N, 3] = linear(%x, %w, %some)
+          return %2, %3
         }
         """,
     ),
@@ -284,13 +313,6 @@ GOLDEN = {
 }  # fmt: skip
 
 STAYS = {
-    "adding positive zero changes negative zero": """
-        graph @main(%x: f32[4]) {
-          %zero: f32[] = constant() {value=weight<f32[] [0.0]>}
-          %0: f32[4] = add(%x, %zero)
-          return %0
-        }
-        """,
     "flips of different axes": """
         graph @main(%x: f32[3, 4]) {
           %0: f32[3, 4] = flip(%x) {axes=[0]}
