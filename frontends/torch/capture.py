@@ -19,7 +19,7 @@ from isthmus.frontends.torch.control import composite
 from isthmus.frontends.torch.escapes import swapped
 from isthmus.frontends.torch.inputs import Inputs, flatten
 from isthmus.frontends.torch.provenance import raised_at
-from isthmus.frontends.torch.restore import below_autograd, deep, flags, untouched
+from isthmus.frontends.torch.restore import Untouched, below_autograd, deep, flags
 from isthmus.frontends.torch.sources import Source, source_of
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.unsupported import stop
@@ -95,7 +95,7 @@ class TorchCaptured(Captured):
         if self.written and self.source.module is not None:  # the model may write to these; its own stay as they are
             everything = {**dict(self.source.module.named_parameters()), **dict(self.source.module.named_buffers())}
             state = {name: everything[name].detach().clone() for name in self.written if name in everything}
-        with torch.no_grad(), deep(), untouched(self.source.module):
+        with torch.no_grad(), deep(), Untouched(module for _, module in self.source.modules):
             if state:
                 results = torch.func.functional_call(self.source.module, state, args, dict(kwargs or {}))
             else:
@@ -149,8 +149,10 @@ def capture(
     names = source.names(parameters)
     notes: list[str] = []
 
+    untouched = Untouched(module for _, module in source.modules)
+
     def once(hints: Mapping[str, int]) -> _Watch:
-        with untouched(source.module):
+        with untouched:
             return _watch(source, inputs, hints, names, options)
 
     hints = inputs.first_hints()
@@ -219,13 +221,13 @@ def _watch(
             swapped(watcher),
             torch.no_grad(),
             torch.random.fork_rng([]),
-            watcher.provenance.modules(source.paths, _around(watcher, options)),
+            watcher.provenance.modules(source.modules, _around(watcher, options)),
             watcher,
             below_autograd(),
         ):
             leaves, spec = flatten(source.call(*args, **kwargs))
             values = watcher.outputs(leaves)
-            written = _written(watcher, source.module)
+            written = _written(watcher, source.modules)
     except IsthmusError as error:
         error.location = error.location or raised_at(error, watcher.provenance)
         if watcher.refusals and not isinstance(error, UnsupportedError):
@@ -279,15 +281,13 @@ def _around(watcher: Watcher, options: CaptureOptions) -> Callable[..., Any] | N
     return around
 
 
-def _written(watcher: Watcher, module: torch.nn.Module | None) -> dict[str, Value]:
+def _written(watcher: Watcher, modules: Sequence[tuple[str, torch.nn.Module]]) -> dict[str, Value]:
     """Parameters and buffers that the model wrote to or replaced, with their last value."""
     found = watcher.written()
-    if module is None:
-        return found
-    for path, part in module.named_modules():
+    for path, part in modules:
         for key, held in (*part._buffers.items(), *part.__dict__.items()):
-            name = f"{path}.{key}" if path else key
-            if isinstance(held, Watched):
+            if held.__class__ is Watched:
+                name = f"{path}.{key}" if path else key
                 if key in part._buffers:
                     found[name] = watcher.value(held)
                 else:

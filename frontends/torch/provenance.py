@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -28,17 +28,22 @@ _LIBRARY = tuple(
 )
 _NOT_LIBRARY = sysconfig.get_paths()["purelib"] + os.sep
 
-_is_library: dict[CodeType, bool] = {}
+_CALL: Final = "_compiled_call_impl"
+
+# By the code's id, since the hash of a code object takes in all its constants; `_codes` keeps the ids from being reused.
+_is_library: dict[int, bool] = {}
+_codes: list[CodeType] = []
 
 
 def library(code: CodeType) -> bool:
     """Whether code belongs to torch, to isthmus below the public face, or to the standard library."""
-    found = _is_library.get(code)
+    found = _is_library.get(id(code))
     if found is None:
         file = code.co_filename
         inside = file.startswith("<") or os.path.realpath(file).startswith(_LIBRARY)
         packages = file.startswith(_NOT_LIBRARY) and not os.path.realpath(file).startswith(_LIBRARY[:-1])
-        found = _is_library[code] = inside and not packages
+        found = _is_library[id(code)] = inside and not packages
+        _codes.append(code)
     return found
 
 
@@ -53,55 +58,64 @@ class Provenance:
     def __init__(self) -> None:
         self.path: list[str] = [""]
         self.outside: CodeType | None = None
-        self._known: dict[tuple[CodeType, int, str], Location] = {}
+        self._known: dict[tuple[int, int, str], Location] = {}
 
     def here(self) -> Location:
         """The place in the user's code that is running now."""
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and _is_library.get(frame.f_code, True):
-            if frame.f_code is self.outside:
-                frame = None
+        while frame is not None:
+            code = frame.f_code
+            known = _is_library.get(id(code))
+            if not (library(code) if known is None else known):
                 break
-            if frame.f_code not in _is_library and not library(frame.f_code):
-                break
-            frame = frame.f_back
+            frame = None if code is self.outside else frame.f_back
         module = self.path[-1]
         if frame is None:
             return Location(module=module)
-        key = (frame.f_code, frame.f_lasti, module)
+        key = (id(frame.f_code), frame.f_lasti, module)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = Location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, module)
         return found
 
     @contextmanager
-    def modules(self, names: dict[int, str], around: Any = None) -> Iterator[None]:
+    def modules(self, modules: Iterable[tuple[str, torch.nn.Module]], around: Any = None) -> Iterator[None]:
         """Follows which module runs, for a while.
 
+        Each module is given a call of its own, in the place where torch keeps a compiled one: to swap the class's would
+        make Python forget what it has cached about every class of modules.
+
         Args:
-            names: the path of each module of the model, by its id.
+            modules: the model's modules by path.
             around: called as ``around(module, name, call)`` in place of ``call()``; None to call plainly.
         """
-        original = torch.nn.Module.__call__
-        path = self.path
-
-        def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-            name = names.get(id(module))
-            if name is None:
-                return original(module, *args, **kwargs)
-            path.append(name)
-            try:
-                if around is None:
-                    return original(module, *args, **kwargs)
-                return around(module, name, lambda *a, **k: original(module, *a, **k), args, kwargs)
-            finally:
-                path.pop()
-
-        torch.nn.Module.__call__ = call
+        saved = []
+        for name, module in modules:
+            attributes = module.__dict__
+            saved.append((attributes, attributes.get(_CALL)))
+            attributes[_CALL] = self._call(module, name, around)
         try:
             yield
         finally:
-            torch.nn.Module.__call__ = original
+            for attributes, before in saved:
+                if before is None:
+                    attributes.pop(_CALL, None)
+                else:
+                    attributes[_CALL] = before
+
+    def _call(self, module: torch.nn.Module, name: str, around: Any) -> Callable[..., Any]:
+        path = self.path
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            path.append(name)
+            try:
+                if around is None:
+                    return module._call_impl(*args, **kwargs)
+                return around(module, name, module._call_impl, args, kwargs)
+            finally:
+                path.pop()
+
+        return call
 
 
 def raised_at(error: BaseException, provenance: Provenance) -> Location:

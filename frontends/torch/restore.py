@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
 from torch._higher_order_ops import utils as higher_order
 
-_CONTAINERS: Final = (dict, list, set)
+@functools.cache
+def _kind(held: type) -> Callable[[Any], Any] | None:
+    """What copies a plain container, by its class; None for other things."""
+    return next((kind for kind in (dict, list, set) if issubclass(held, kind)), None)
 
 
 _FRAMES: Final = 10_000
@@ -28,41 +33,50 @@ def deep() -> Iterator[None]:
         sys.setrecursionlimit(limit)
 
 
-@contextmanager
-def untouched(model: Any) -> Iterator[None]:
-    """Puts back every module's attributes, and the content of the plain containers among them."""
-    modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
-    saved = []
-    for module in modules:
-        attributes = dict(module.__dict__)
-        containers = [(held, _copy(held)) for held in attributes.values() if isinstance(held, _CONTAINERS)]
-        saved.append((module, attributes, containers))
-    try:
-        yield
-    finally:
-        for module, attributes, containers in saved:
+class Untouched:
+    """Puts back every module's attributes, and the content of the plain containers among them.
+
+    A context manager; what it was made from is put back at each exit.
+
+    Args:
+        modules: the modules.
+    """
+
+    def __init__(self, modules: Iterable[torch.nn.Module]) -> None:
+        self._attributes = []
+        self._containers: list[tuple[Any, Any]] = []
+        for module in modules:
+            attributes = dict(module.__dict__)
+            self._attributes.append((module.__dict__, attributes))
+            # Most are registries of hooks that hold nothing.
+            self._containers += [
+                (held, kind(held) if held else ()) for held in attributes.values() if (kind := _kind(held.__class__))
+            ]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        for now, before in self._attributes:
             # Only what differs is written, since an equal dict may be shared with torch's own machinery.
-            now = module.__dict__
-            if len(now) != len(attributes) or any(now.get(key) is not held for key, held in attributes.items()):
+            if not _same(now, before):
                 now.clear()
-                now.update(attributes)
-            for held, before in containers:
-                if not _same(held, before):
-                    held.clear()
-                    held.extend(before) if isinstance(held, list) else held.update(before)
-
-
-def _copy(held: Any) -> Any:
-    return dict(held) if isinstance(held, dict) else list(held) if isinstance(held, list) else set(held)
+                now.update(before)
+        for held, kept in self._containers:
+            if (held or kept) and not _same(held, kept):
+                held.clear()
+                held.extend(kept) if isinstance(held, list) else held.update(kept)
 
 
 def _same(held: Any, before: Any) -> bool:
+    """Whether a container holds the very things that it held before."""
     if len(held) != len(before):
         return False
     if isinstance(held, set):
         return {id(item) for item in held} == {id(item) for item in before}
-    left, right = (held.items(), before.items()) if isinstance(held, dict) else (enumerate(held), enumerate(before))
-    return all(a == b and x is y for (a, x), (b, y) in zip(left, right, strict=True))
+    if isinstance(held, list):
+        return all(map(operator.is_, held, before))
+    return all(map(operator.is_, held.values(), before.values())) and all(map(operator.is_, held, before))
 
 
 @contextmanager

@@ -19,14 +19,14 @@ class Source:
         call: runs it.
         signature: the function whose parameters name its arguments.
         module: the module that holds its weights; None for a plain function.
-        paths: the path of each module by its id.
+        modules: every module of the model by its path.
         dynamic_shapes: the dynamic sizes that it brings along, in the form of `Inputs`; None for none.
     """
 
     call: Callable[..., Any]
     signature: Callable[..., Any]
     module: torch.nn.Module | None
-    paths: dict[int, str]
+    modules: list[tuple[str, torch.nn.Module]]
     dynamic_shapes: Any = None
 
     def names(self, wanted: Sequence[str]) -> dict[int, str]:
@@ -40,8 +40,10 @@ class Source:
                 raise UsageError("there are more input_names than inputs", found=", ".join(wanted))
             return {}
         found: dict[int, str] = {}
-        for name, tensor in (*self.module.named_parameters(), *self.module.named_buffers()):
-            found.setdefault(id(tensor), name)
+        for registry in ("_parameters", "_buffers"):
+            for path, module in self.modules:
+                for name, tensor in getattr(module, registry).items():  # one that is None is never met
+                    found.setdefault(id(tensor), f"{path}.{name}" if path else name)
         if wanted:
             order = [tensor for tensor in self.module.state_dict(keep_vars=True).values() if isinstance(tensor, torch.Tensor)]
             if len(wanted) > len(order):
@@ -66,14 +68,13 @@ def source_of(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sou
             remedy="give the model it was scripted from, or an ExportedProgram of it",
         )
     if isinstance(model, torch.nn.Module):
-        paths = {id(module): name for name, module in model.named_modules()}
-        return Source(model, model.forward, model, paths)
+        return Source(model, model.forward, model, list(model.named_modules()))
     if not callable(model):
         raise UsageError("the model cannot be called", expected="a module, a function or an ExportedProgram", found=repr(model))
     module = getattr(model, "__self__", None)
     if isinstance(module, torch.nn.Module):
-        return Source(model, model, module, {id(part): name for name, part in module.named_modules()})
-    return Source(model, model, None, {})
+        return Source(model, model, module, list(module.named_modules()))
+    return Source(model, model, None, [])
 
 
 def _exported(program: torch.export.ExportedProgram) -> Source:
@@ -89,8 +90,7 @@ def _exported(program: torch.export.ExportedProgram) -> Source:
                 for axis, size in enumerate(value.shape)
                 if (word := _word(size, program.range_constraints)) is not None
             }
-    paths = {id(part): name for name, part in module.named_modules()}
-    return Source(module, module.forward, module, paths, shapes or None)
+    return Source(module, module.forward, module, list(module.named_modules()), shapes or None)
 
 
 def _word(size: Any, ranges: Mapping[Any, Any]) -> Any:

@@ -73,6 +73,9 @@ def watched(entry: Entry, sizes: Any, strides: Any, dtype: torch.dtype, device: 
         dtype: its dtype.
         device: where it claims to be.
     """
-    tensor: Watched = torch.Tensor._make_wrapper_subclass(Watched, sizes, strides=strides, dtype=dtype, device=device)
+    # Without a size for the storage C++ would compute one, and ask the sizes two dozen questions for it.
+    tensor: Watched = torch.Tensor._make_wrapper_subclass(
+        Watched, sizes, strides=strides, dtype=dtype, device=device, storage_size=0
+    )
     tensor.entry = entry
     return tensor

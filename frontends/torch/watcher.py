@@ -30,6 +30,8 @@ from isthmus.ir.weights import ArrayWeight
 
 SMALL: Final = 1 << 16
 """Tensors met in passing are copied up to this many elements: the model may change them before they are read."""
+_data_ptr: Final = torch._C.TensorBase.data_ptr
+_untyped_storage: Final = torch._C.TensorBase.untyped_storage
 _OTHER_ORDER: Final = (torch.channels_last, torch.channels_last_3d)
 
 
@@ -133,13 +135,13 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
             raise Refusal(
                 f"a tensor {name or 'constant'} of layout {tensor.layout} or of quantized elements is not carried over"
             )
-        storage = tensor.untyped_storage().data_ptr() if tensor.device.type != "meta" else 0
-        if tensor.device.type == "meta":
+        if tensor.is_meta:
             raise CaptureError(
                 f"the weight {name or 'of a constant'} is on the meta device and has no content",
                 location=self.provenance.here(), remedy="load the weights before the model is captured",
             )  # fmt: skip
-        lies = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+        storage = _untyped_storage(tensor).data_ptr()
+        lies = (_data_ptr(tensor), tensor.dtype, tensor.shape, tensor.stride())
         beside = self._storages.setdefault(storage, {}) if storage else {}
         entry = beside.get(lies)
         if entry is None:
