@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -411,8 +410,3 @@ def ints(dims: Iterable[Dim]) -> list[int] | None:
 def mask(axes: Iterable[int]) -> int:
     """Axes as the bits that TensorRT wants."""
     return sum(1 << axis for axis in axes)
-
-
-def prod(dims: Sequence[int]) -> int:
-    """The product of sizes."""
-    return math.prod(dims)
