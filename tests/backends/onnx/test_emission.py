@@ -3,58 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from comparison import agree
+from emitted import Model, f
 from pydantic import ValidationError
 
 from isthmus.backends.onnx import OnnxBackend, OnnxOptions
-from isthmus.backends.onnx.artefact import OnnxArtefact
 from isthmus.backends.onnx.opsets import NEWEST
-from isthmus.ir import Builder, DType, Graph, Location, Tensor, Value, interpreter
+from isthmus.ir import Builder, Location, Tensor, Value
 from isthmus.ir.dims import Dim, ceildiv, floordiv, maximum, minimum, mod
 from isthmus.ir.dtypes import bool_, f16, f32, i64
 from isthmus.ir.errors import UnsupportedError
 from isthmus.passes.legalize import legalize
 
 
-class Model:
-    """A graph in the making, with its symbols."""
-
-    def __init__(self) -> None:
-        self.graph = Graph("net")
-        self.b = Builder(self.graph)
-
-    def dim(self, name: str, lo: int = 1) -> Dim:
-        return self.graph.symbols.declare(name, lo=lo).dim
-
-    def input(self, *shape: Dim, dtype: DType = f32, name: str = "x") -> Value:
-        return self.graph.add_input(Tensor(dtype, shape), name)
-
-    def emit(self, *outputs: Value, opset: int = 18, metadata: bool = True, **names: Any) -> OnnxArtefact:
-        """The artefact, checked."""
-        self.graph.set_outputs(outputs)
-        backend = OnnxBackend(OnnxOptions(opset=opset, metadata=metadata))
-        legalize(self.graph, backend)
-        artefact = backend.emit(self.graph, **names)
-        artefact.validate()
-        return artefact
-
-    def check(self, artefact: OnnxArtefact, *inputs: Any) -> None:
-        """The runtime gives what the reference gives."""
-        assert all(map(agree, artefact.run(inputs), interpreter.run(self.graph, inputs)))
-
-
 @pytest.fixture
 def m() -> Model:
     return Model()
-
-
-def f(*shape: int, seed: int = 0) -> Any:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 # ---- names and metadata
@@ -432,35 +399,42 @@ def test_adaptive_pools(spatial: tuple[int, ...], symbolic: bool) -> None:
     m.check(m.emit(*outputs), f(2, 3, *spatial))
 
 
+PLACES: dict[str, tuple[Callable[[Dim], Dim], dict[str, int]]] = {
+    "first": (lambda s: 0, {"Gather": 1}), "last": (lambda s: s - 1, {"Gather": 1}),
+    "middle": (lambda s: floordiv(s, 2), {"Shape": 1, "Div": 1, "Squeeze": 1, "Gather": 1}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", PLACES)
+def test_one_place_of_an_axis_is_a_gather(m: Model, kind: str) -> None:
+    place, ops = PLACES[kind]
+    s = m.dim("S")
+    start = place(s)
+    piece = m.b.slice(m.input(2, s), axes=[1], starts=[start], ends=[start + 1], steps=[1])
+    artefact = m.emit(m.b.squeeze(piece, axes=[1]))
+    assert artefact.op_counts == ops
+    m.check(artefact, f(2, 5))
+
+
+def test_one_place_that_is_used_otherwise_stays_a_slice(m: Model) -> None:
+    piece = m.b.slice(m.input(2, 4), axes=[1], starts=[1], ends=[2], steps=[1])
+    assert m.emit(m.b.squeeze(piece, axes=[1]), piece).op_counts == {"Slice": 1, "Squeeze": 1}
+
+
+QUOTIENT = {"ReduceSum": 1, "Shape": 1, "Squeeze": 1, "Cast": 1, "Div": 1}
+
+
+@pytest.mark.parametrize(("least", "ops"), [(1, {"ReduceMean": 1}), (0, QUOTIENT)])
+def test_the_mean_of_what_may_be_nothing_is_a_quotient(m: Model, least: int, ops: dict[str, int]) -> None:
+    artefact = m.emit(m.b.reduce_mean(m.input(3, m.dim("N", lo=least)), axes=[1]))
+    assert artefact.op_counts == ops
+    for size in (least, 4):
+        m.check(artefact, f(3, size))
+
+
 @pytest.mark.parametrize(("opset", "ops"), [(17, {"Erf": 1, "Add": 1, "Mul": 3}), (20, {"Gelu": 1})])
 def test_coarse_ops_are_kept_where_they_can_be(m: Model, opset: int, ops: dict[str, int]) -> None:
     assert m.emit(m.b.gelu(m.input(2)), opset=opset).op_counts == ops
-
-
-@pytest.mark.parametrize("opset", [17, 23, 24, NEWEST])
-@pytest.mark.parametrize("kind", ["bool", "float", "none"])
-def test_attention_with_the_mask_of_an_encoder(m: Model, opset: int, kind: str) -> None:
-    n, s = m.dim("N"), m.dim("S")
-    q, k, v = (m.input(n, 2, s, 4, name=name) for name in "qkv")
-    keep = m.input(n, 1, 1, s, dtype=bool_, name="mask")
-    mask = {"bool": keep, "float": m.b.where(keep, m.b.constant(np.float32(0)), np.float32(-1e9)), "none": None}[kind]
-    artefact = m.emit(m.b.attention(q, k, v, mask), keep, opset=opset)
-    assert ("Attention" in artefact.op_counts) == (opset >= 23)
-    assert ("Expand" in artefact.op_counts) == (opset in (23, 24) and mask is not None)
-    allowed = np.array([[True, True, True], [True, False, False]]).reshape(2, 1, 1, 3)
-    m.check(artefact, *(f(2, 2, 3, 4, seed=seed) for seed in range(3)), allowed)
-
-
-MASKS = [(2, 3, 4, 5), (2, 1, 4, 5), (1, 3, 4, 5), (4, 5), (2, 1, 1, 5), (1, 5), (5,), (4, 1), (3, 1, 5)]
-
-
-@pytest.mark.parametrize("opset", [13, 23, NEWEST])
-@pytest.mark.parametrize("shape", MASKS, ids=str)
-@pytest.mark.parametrize("causal", [False, True])
-def test_attention_with_every_shape_of_mask(m: Model, opset: int, shape: tuple[int, ...], causal: bool) -> None:
-    q, k, v, mask = m.input(2, 3, 4, 6, name="q"), m.input(2, 3, 5, 6, name="k"), m.input(2, 3, 5, 7, name="v"), m.input(*shape)
-    artefact = m.emit(m.b.attention(q, k, v, mask, causal=causal), opset=opset)
-    m.check(artefact, f(2, 3, 4, 6), f(2, 3, 5, 6), f(2, 3, 5, 7), f(*shape))
 
 
 def test_half_floats_run(m: Model) -> None:

@@ -1,4 +1,4 @@
-"""Rows that a mask hides altogether, or brings to the least number there is, as eager torch has them."""
+"""Attention with every kind of mask: what is kept, and rows that are hidden altogether as eager torch has them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from comparison import agree
+from emitted import Model, f
 
 from isthmus.backends.onnx import OnnxBackend, OnnxOptions
 from isthmus.backends.onnx.artefact import OnnxArtefact
@@ -87,3 +88,37 @@ def test_numbers_in_the_model_tell_whether_the_kernel_will_do(hidden: float, nat
 def test_a_product_with_an_infinite_number_may_be_nan(opset: int) -> None:
     artefact = compiled(opset, bool_, False, lambda b, x: b.mul(b.cast(x, dtype=f32), np.float32(-math.inf)))
     assert ("Attention" in artefact.op_counts) == (opset > 24)
+
+
+# ---- which form is written
+
+
+@pytest.fixture
+def m() -> Model:
+    return Model()
+
+
+@pytest.mark.parametrize("opset", [17, 23, 24, NEWEST])
+@pytest.mark.parametrize("kind", ["bool", "float", "none"])
+def test_attention_with_the_mask_of_an_encoder(m: Model, opset: int, kind: str) -> None:
+    n, s = m.dim("N"), m.dim("S")
+    q, k, v = (m.input(n, 2, s, 4, name=name) for name in "qkv")
+    keep = m.input(n, 1, 1, s, dtype=bool_, name="mask")
+    mask = {"bool": keep, "float": m.b.where(keep, m.b.constant(np.float32(0)), np.float32(-1e9)), "none": None}[kind]
+    artefact = m.emit(m.b.attention(q, k, v, mask), keep, opset=opset)
+    assert ("Attention" in artefact.op_counts) == (opset >= 23)
+    assert ("Expand" in artefact.op_counts) == (opset in (23, 24) and mask is not None)
+    allowed = np.array([[True, True, True], [True, False, False]]).reshape(2, 1, 1, 3)
+    m.check(artefact, *(f(2, 2, 3, 4, seed=seed) for seed in range(3)), allowed)
+
+
+MASK_SHAPES = [(2, 3, 4, 5), (2, 1, 4, 5), (1, 3, 4, 5), (4, 5), (2, 1, 1, 5), (1, 5), (5,), (4, 1), (3, 1, 5)]
+
+
+@pytest.mark.parametrize("opset", [13, 23, NEWEST])
+@pytest.mark.parametrize("shape", MASK_SHAPES, ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_with_every_shape_of_mask(m: Model, opset: int, shape: tuple[int, ...], causal: bool) -> None:
+    q, k, v, mask = m.input(2, 3, 4, 6, name="q"), m.input(2, 3, 5, 6, name="k"), m.input(2, 3, 5, 7, name="v"), m.input(*shape)
+    artefact = m.emit(m.b.attention(q, k, v, mask, causal=causal), opset=opset)
+    m.check(artefact, f(2, 3, 4, 6), f(2, 3, 5, 6), f(2, 3, 5, 7), f(*shape))
