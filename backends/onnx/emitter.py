@@ -149,6 +149,13 @@ class Emitter:
         """The name of a small constant."""
         return self.weight(ArrayWeight(np.asarray(value, dtype.numpy)))
 
+    def filled(self, shape: Sequence[int], value: float, dtype: DType) -> str:
+        """The name of a constant whose elements are all this number; one of a kind is enough."""
+        key = ("filled", tuple(shape), value, dtype)
+        if key not in self._constants:
+            self._constants[key] = self.constant(np.full(shape, value), dtype)
+        return self._constants[key]
+
     def ints(self, values: Iterable[int]) -> str:
         """The name of a list of integers, i64."""
         return self.constant(list(values), dtypes.i64)
@@ -394,6 +401,8 @@ class Probe(Emitter):
         for scope in self.scopes:
             scope.sizes.clear()
         self._types.clear()
+        self._constants.clear()  # their types went with the others
+        self._contents.clear()
         operands: list[str | None] = []
         for index, value in enumerate(node.operands):
             operands.append(None if value is None else f"operand{index}")

@@ -105,7 +105,7 @@ def _channel_vector(e: Emitter, node: Node, given: str | None, fill: float) -> s
     channels = shape_of(node)[1]
     if not isinstance(channels, int):
         refuse("the number of channels is not known")
-    return e.constant(np.full(channels, fill), node.result.tensor.dtype)
+    return e.filled((channels,), fill, node.result.tensor.dtype)
 
 
 @emits("batch_norm")
@@ -124,7 +124,7 @@ def _ones(e: Emitter, node: Node) -> str:
     trailing = ints(shape_of(node)[node.attrs["axis"] :])
     if trailing is None:
         refuse("the normalized sizes are not known, and ONNX needs a scale")
-    return e.constant(np.ones(trailing), node.result.tensor.dtype)
+    return e.filled(trailing, 1, node.result.tensor.dtype)
 
 
 @emits("rms_norm", since=23)

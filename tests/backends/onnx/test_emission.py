@@ -126,6 +126,14 @@ def test_small_constants_of_one_content_are_shared(m: Model) -> None:
     assert len(m.emit(y).weights) == 1
 
 
+def test_scales_that_onnx_wants_are_stored_once(m: Model) -> None:
+    x = m.input(2, 300)
+    artefact = m.emit(m.b.layer_norm(m.b.relu(m.b.layer_norm(x, axis=1)), axis=1))
+    assert artefact.op_counts == {"LayerNormalization": 2, "Relu": 1}
+    assert len(artefact.model.graph.initializer) == 1
+    m.check(artefact, f(2, 300))
+
+
 def test_unused_constants_are_left_out(m: Model) -> None:
     m.b.constant(f(30), name="unused")
     assert m.emit(m.b.relu(m.input(2))).weights == {}
