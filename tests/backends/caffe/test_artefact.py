@@ -28,6 +28,8 @@ class Net(nn.Module):
         super().__init__()
         self.body = nn.Sequential(nn.Conv2d(2, 4, 3, stride=2, padding=1), nn.ReLU(), nn.MaxPool2d(2))
         self.norm = nn.BatchNorm2d(4, eps=1e-3)
+        nn.init.normal_(self.norm.weight)  # a scale of ones and a bias of zeros would go
+        nn.init.normal_(self.norm.bias)
         self.fc = nn.Linear(4, 3)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
