@@ -7,17 +7,44 @@ Comparing two dims has three answers: the same, different, or not known; an unkn
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from isthmus.ir.dtypes import is_dtype
 
+T = TypeVar("T")
 INF: Final = math.inf
 Bound: TypeAlias = float  # an int, or plus or minus infinity
+
+
+_remembered: list[dict[Expr, Any]] = []
+"""What was worked out from the ranges of symbols and from what they were joined to; forgotten when one changes."""
+_REMEMBERED: Final = 1 << 14
+"""The number of expressions for which that is kept."""
+
+
+def _remember(function: Callable[[Dim], T]) -> Callable[[Dim], T]:
+    known: dict[Expr, T] = {}
+    _remembered.append(known)
+
+    @functools.wraps(function)
+    def remembering(dim: Dim) -> T:
+        if isinstance(dim, int):
+            return function(dim)
+        found = known.get(dim)
+        if found is None:
+            found = function(dim)
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            known[dim] = found
+        return found
+
+    return remembering
 
 
 class Symbol:
@@ -40,6 +67,12 @@ class Symbol:
         self.hi = hi
         self.hint = hint
         self.joined: Dim | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        if name != "hint":
+            for known in _remembered:
+                known.clear()
 
     def __repr__(self) -> str:
         return self.key
@@ -141,6 +174,9 @@ class Expr:
             if other == 0:
                 return 0
             return Expr(tuple((monomial, coefficient * other) for monomial, coefficient in self.terms))
+        if len(self.terms) == len(other.terms) == 1:
+            (left, a), (right, b) = self.terms[0], other.terms[0]
+            return Expr(((tuple(sorted((*left, *right), key=_key)), a * b),))
         terms: dict[Monomial, int] = {}
         for left, a in self.terms:
             for right, b in other.terms:
@@ -379,6 +415,7 @@ def _floor(a: Bound, b: Bound) -> Bound:
     return a // b
 
 
+@_remember
 def bounds(dim: Dim) -> tuple[Bound, Bound]:
     """An interval that holds every value the dim can take, by interval arithmetic over the ranges of its symbols."""
     if isinstance(dim, int):
@@ -443,18 +480,30 @@ def substitute(dim: Dim, values: Mapping[Symbol, Dim]) -> Dim:
         return dim
     if (symbol := dim.symbol) is not None:
         return values.get(symbol, dim)
-    total: Dim = 0
+    return _substitute(dim, values, {})
+
+
+def _substitute(dim: Dim, values: Mapping[Symbol, Dim], done: dict[Expr, Dim]) -> Dim:
+    """The same; each part of the dim that stands there several times is rebuilt once."""
+    if isinstance(dim, int):
+        return dim
+    total = done.get(dim)
+    if total is not None:
+        return total
+    total = 0
     for monomial, coefficient in dim.terms:
         term: Dim = coefficient
         for atom in monomial:
             if isinstance(atom, Symbol):
                 term = term * values.get(atom, atom.dim)
             else:
-                term = term * _FUNCTIONS[atom.kind](*(substitute(arg, values) for arg in atom.args))
+                term = term * _FUNCTIONS[atom.kind](*[_substitute(arg, values, done) for arg in atom.args])
         total = total + term
+    done[dim] = total
     return total
 
 
+@_remember
 def resolve(dim: Dim) -> Dim:
     """The dim with joined symbols replaced by what they were joined to."""
     while isinstance(dim, Expr):
@@ -465,6 +514,7 @@ def resolve(dim: Dim) -> Dim:
     return dim
 
 
+@_remember
 def simplify(dim: Dim) -> Dim:
     """The dim with joined symbols replaced, and rebuilt by what the ranges of its symbols say by now."""
     dim = resolve(dim)
