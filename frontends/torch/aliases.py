@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from isthmus.frontends.torch.known import Known
 from isthmus.frontends.torch.lowering import Lowering
+from isthmus.frontends.torch.relations import contiguous
 from isthmus.ir.dims import Dim, bounds
 from isthmus.ir.errors import Refusal
 from isthmus.ir.graph import Value
@@ -152,16 +153,6 @@ class Geometry:
 
 class Unknown(Exception):
     """Nobody can tell whether torch makes a view or a copy."""
-
-
-def contiguous(shape: Shape) -> Shape:
-    """The strides of a contiguous tensor."""
-    strides: list[Dim] = []
-    step: Dim = 1
-    for size in reversed(shape):
-        strides.append(step)
-        step = step * size if size.__class__ is not int or size > 1 else step
-    return tuple(reversed(strides))
 
 
 def reshaped(w: Lowering, shape: Shape, strides: Shape | None, new: Shape) -> Shape | None:
@@ -446,6 +437,10 @@ RULES: Final[dict[str, Rule]] = {
     "unfold": _other("sliding windows, whose elements share storage,"),
 }
 """How the results of torch's view ops lie in their base, by the op's name; None (a rule's result) for a copy."""
+AS_ELEMENTWISE: Final = frozenset(("clone", "dropout"))
+"""Ops whose new result keeps the order of its input's dims, as elementwise ones do, though no tag of torch says so."""
+ALWAYS_CONTIGUOUS: Final = frozenset(("contiguous", "reshape", "flatten", "cat", "stack", "matmul", "linear"))
+"""Ops whose new result is contiguous whatever the strides of the inputs; that of others may follow them."""
 
 
 def geometry(

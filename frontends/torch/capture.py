@@ -20,16 +20,14 @@ from isthmus.frontends.torch.escapes import swapped
 from isthmus.frontends.torch.inputs import Inputs, flatten
 from isthmus.frontends.torch.provenance import raised_at
 from isthmus.frontends.torch.restore import Untouched, below_autograd, deep, flags
+from isthmus.frontends.torch.second import Cells, Watch, confirm
 from isthmus.frontends.torch.sources import Source, source_of
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.unsupported import stop
 from isthmus.frontends.torch.watcher import Watcher
 from isthmus.frontends.torch.weights import TorchWeight, contents, real
-from isthmus.ir import dims
-from isthmus.ir.dims import symbols
-from isthmus.ir.equality import difference
 from isthmus.ir.errors import CaptureError, IsthmusError, Refusal, UnsupportedError, UsageError
-from isthmus.ir.graph import Graph, Value
+from isthmus.ir.graph import Value
 
 
 class CaptureOptions(BaseModel):
@@ -50,19 +48,6 @@ class CaptureOptions(BaseModel):
     coarse: tuple[str | type, ...] = ()
     export_flags: bool = True
     second_watch: bool = True
-
-
-class _Watch:
-    """One finished watch."""
-
-    def __init__(
-        self, graph: Graph, watcher: Watcher, spec: pytree.TreeSpec, leaves: list[Any], written: dict[str, Value]
-    ) -> None:
-        self.graph = graph
-        self.watcher = watcher
-        self.spec = spec
-        self.leaves = leaves
-        self.written = written
 
 
 class TorchCaptured(Captured):
@@ -151,9 +136,9 @@ def capture(
 
     untouched = Untouched(module for _, module in source.modules)
 
-    def once(hints: Mapping[str, int]) -> _Watch:
+    def once(hints: Mapping[str, int], cells: Cells | None = None) -> Watch:
         with untouched:
-            return _watch(source, inputs, hints, names, options)
+            return _watch(source, inputs, hints, names, options, cells or {})
 
     hints = inputs.first_hints()
     try:
@@ -167,11 +152,11 @@ def capture(
         first = once({})
         notes.append(f"captured at the example's own sizes, since other ones failed: {error.message}")
     seconds = {"watch": time.perf_counter() - began}
-    graph = first.graph
     if options.second_watch and first.watcher.sizes.declared:
         second = time.perf_counter()
-        _compare(first, once, graph)
+        confirm(first, once, inputs.ranges())
         seconds["second watch"] = time.perf_counter() - second
+    graph = first.graph
     graph.settle()
     for weight in graph.weights():
         if isinstance(weight, TorchWeight):
@@ -199,13 +184,14 @@ def _own_sizes(inputs: Inputs) -> dict[str, int]:
 
 
 def _watch(
-    source: Source, inputs: Inputs, hints: Mapping[str, int], names: Mapping[int, str], options: CaptureOptions,
-) -> _Watch:  # fmt: skip
+    source: Source, inputs: Inputs, hints: Mapping[str, int], names: Mapping[int, str], options: CaptureOptions, cells: Cells,
+) -> Watch:  # fmt: skip
     """Runs the model once under the watcher."""
     watcher = Watcher(options.on_size_branch)
     watcher.provenance.outside = sys._getframe().f_code
     graph = watcher.graph
     watcher.sizes.declared, watcher.sizes.auto = inputs.declare(graph.symbols, hints)
+    watcher.sizes.cells = {graph.symbols.by_name[name]: cell for name, cell in cells.items()}
     watcher.names = dict(names)
     tensors = []
     for leaf, type in zip(inputs.leaves, inputs.types(), strict=True):
@@ -251,7 +237,7 @@ def _watch(
     if options.buffers == "output":
         values += written.values()
     graph.set_outputs(values)
-    return _Watch(graph, watcher, spec, leaves, written)
+    return Watch(graph, watcher, spec, leaves, written)
 
 
 def _remedy(error: BaseException, watcher: Watcher) -> str:
@@ -312,71 +298,7 @@ def _report(watcher: Watcher, written: dict[str, Value], options: CaptureOptions
         watcher.notes.append(f"the model writes to {names}; the graph computes with the new values and does not keep them")
 
 
-def _compare(first: _Watch, once: Callable[[Mapping[str, int]], _Watch], graph: Graph) -> None:
-    """Watches the model at other sizes: the graphs must be equal.
-
-    Raises:
-        CaptureError: they are not; the first difference is in the message.
-    """
-    declared = first.watcher.sizes.declared
-    hints = _other_sizes(first)
-    if all(symbol.hint == hints.get(symbol.name) for symbol in declared):
-        return
-    sizes = ", ".join(f"{name}={size}" for name, size in hints.items())
-    other = once(hints)
-    for name, symbol in other.graph.symbols.by_name.items():
-        mine = graph.symbols.by_name.get(name)
-        if mine is not None:
-            symbol.hint = mine.hint
-    found = difference(graph, other.graph)
-    if found is not None:
-        before = ", ".join(f"{symbol.name}={symbol.hint}" for symbol in declared)
-        raise CaptureError(
-            f"the model computes something else at {sizes} than at {before}: {found}",
-            remedy="Python code that depends on sizes (a counter, a cache, a branch on a number) was decided by the example; "
-            "make it independent of the sizes, or declare them static",
-        )
-
-
-def _other_sizes(first: _Watch) -> dict[str, int]:
-    """Sizes for the second watch: within the ranges, and such that all that was assumed holds."""
-    graph = first.graph
-    declared = [symbol for symbol in first.watcher.sizes.declared if symbol.joined is None]
-    current = {symbol: int(symbol.hint or 1) for symbol in declared}
-
-    def holds(values: dict[Any, int]) -> bool:
-        for assumption in graph.symbols.assumptions:
-            left, right = dims.resolve(assumption.left), dims.resolve(assumption.right)
-            if all(symbol in values for symbol in (*symbols(left), *symbols(right))):
-                a, b = dims.evaluate(left, values), dims.evaluate(right, values)
-                if not {"==": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[assumption.relation]:
-                    return False
-        return True
-
-    for symbol in declared:
-        size = current[symbol]
-        for candidate in (
-            size * 2,
-            size * 3,
-            size + 32,
-            size + 16,
-            size + 8,
-            size + 4,
-            size + 2,
-            size + 1,
-            size - 1,
-            size // 2,
-        ):
-            taken = {dim for other, dim in current.items() if other is not symbol}
-            fits = symbol.lo <= candidate <= symbol.hi and candidate > 1 and candidate not in taken
-            if fits and holds({**current, symbol: candidate}):
-                current[symbol] = candidate
-                break
-    every = {symbol.name: dims.resolve(symbol.dim) for symbol in first.watcher.sizes.declared}
-    return {name: dims.evaluate(dim, current) for name, dim in every.items() if all(s in current for s in symbols(dim))}
-
-
-def _output_names(first: _Watch, options: CaptureOptions, names: Sequence[str] | None) -> list[str]:
+def _output_names(first: Watch, options: CaptureOptions, names: Sequence[str] | None) -> list[str]:
     count = len(first.graph.outputs)
     paths = [
         "_".join(str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", "")))) for key in path)

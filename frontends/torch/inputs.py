@@ -295,6 +295,10 @@ class Inputs:
                     break
         return hints
 
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """The range that each size was declared with, by the symbol's name."""
+        return {symbol.name: (symbol.lo, symbol.hi) for symbol in self.declare(Symbols(), {})[0]}
+
     # ---- calls
 
     def types(self) -> list[Tensor]:

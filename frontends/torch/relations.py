@@ -1,4 +1,4 @@
-"""Relations between dims, and what of them can be proved."""
+"""Relations between dims, what of them can be proved, and the strides that dims make."""
 
 from __future__ import annotations
 
@@ -30,3 +30,13 @@ def prove(relation: str, left: Dim, right: Dim, same: Callable[[Dim, Dim], bool 
     if lo > 0 or (lo == 0 and strict):
         return False
     return None
+
+
+def contiguous(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """The strides of a contiguous tensor."""
+    strides: list[Dim] = []
+    step: Dim = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step = step * size if size.__class__ is not int or size > 1 else step
+    return tuple(reversed(strides))

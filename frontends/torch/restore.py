@@ -12,6 +12,7 @@ from typing import Any, Final
 import torch
 from torch._higher_order_ops import utils as higher_order
 
+
 @functools.cache
 def _kind(held: type) -> Callable[[Any], Any] | None:
     """What copies a plain container, by its class; None for other things."""

@@ -477,7 +477,7 @@ def _comparison(name: str, relation: str) -> None:
             if a is None or b is None or a.root or b.root:
                 return self._ratio(None, f"{self} {relation} {other}")
             left, right = a.num * b.den, b.num * a.den
-        known = self.sizes.prove(relation, left, right)
+        known = self.sizes.known(relation, left, right)
         return SizeNode(self.sizes, (relation, left, right) if known is None else known, bool)
 
     setattr(SizeNode, name, method)

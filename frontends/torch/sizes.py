@@ -17,10 +17,10 @@ from typing import Any, Final, NoReturn
 
 import torch
 
-from isthmus.frontends.torch.relations import HOLDS, NEGATED, Relation, prove
+from isthmus.frontends.torch.relations import HOLDS, NEGATED, Relation, contiguous, prove
 from isthmus.frontends.torch.size_nodes import SizeNode
 from isthmus.ir import dims
-from isthmus.ir.dims import Dim, Expr, Symbol, resolve, symbols
+from isthmus.ir.dims import Bound, Dim, Expr, Symbol, bounds, resolve, symbols
 from isthmus.ir.errors import CaptureError
 from isthmus.ir.location import Location
 from isthmus.ir.symbols import Symbols
@@ -38,6 +38,8 @@ class Sizes:
         declared: symbols that the user declared dynamic.
         auto: those of them that may become a number.
         notes: what the user should know about sizes.
+        cells: parts of the ranges of some symbols. A question that has one answer in all of the part is answered and not
+            recorded: another watch has the other parts.
     """
 
     STAND_IN: Final = 61
@@ -50,10 +52,12 @@ class Sizes:
         self.declared: set[Symbol] = set()
         self.auto: set[Symbol] = set()
         self.notes: list[str] = []
+        self.cells: dict[Symbol, tuple[Bound, Bound]] = {}
         self._ints: dict[Expr, torch.SymInt] = {}
         self._facts: set[Relation] = set()
         self._proved: dict[Relation, bool | None] = {}
         self._resolved: dict[Expr, Dim] = {}
+        self._layouts: dict[tuple[Dim, ...], tuple[list[Any], list[Any] | None]] = {}
         self.nodes: dict[tuple[Any, ...], SizeNode] = {}
         """Results of arithmetic on sizes, which C++ does over and over for the strides of every tensor."""
         graph_symbols.listener = self._listen
@@ -70,6 +74,16 @@ class Sizes:
             if isinstance(dim, int):
                 return dim
             found = self._ints[dim] = torch.SymInt(SizeNode(self, dim, int))
+        return found
+
+    def layout(self, shape: tuple[Dim, ...]) -> tuple[list[Any], list[Any] | None]:
+        """A shape as the model sees it, and the strides of a contiguous tensor; None where all sizes are ints."""
+        found = self._layouts.get(shape)
+        if found is None:
+            sizes = [self.give(dim) for dim in shape]
+            known = all(size.__class__ is int for size in sizes)
+            strides = None if known else [self.give(s) for s in contiguous(tuple([self.resolve(dim) for dim in shape]))]
+            found = self._layouts[shape] = sizes, strides
         return found
 
     def take(self, size: Any) -> Dim:
@@ -119,7 +133,7 @@ class Sizes:
 
     def decide(self, relation: str, left: Dim, right: Dim) -> bool:
         """Whether a relation holds; an unknown is answered from this run's sizes and recorded, or refused."""
-        known = self.prove(relation, left, right)
+        known = self.known(relation, left, right)
         if known is not None:
             return known
         left, right = resolve(left), resolve(right)
@@ -129,6 +143,11 @@ class Sizes:
             self.refuse(f"{left} {relation} {right} divides by zero at this run's sizes", "give a larger example input")
         self.take_for_granted(relation if answer else NEGATED[relation], left, right)
         return answer
+
+    def known(self, relation: str, left: Dim, right: Dim) -> bool | None:
+        """Whether a relation holds, where that is proved or the same in all of the cells; None when not known."""
+        answer = self.prove(relation, left, right)
+        return self._in_cells(relation, resolve(left), resolve(right)) if answer is None and self.cells else answer
 
     def prove(self, relation: str, left: Dim, right: Dim) -> bool | None:
         """Whether a relation holds, from ranges and from what is assumed already; None when not known."""
@@ -148,6 +167,21 @@ class Sizes:
             if (NEGATED[relation], left, right) in self._facts:
                 return False
         return known
+
+    def _in_cells(self, relation: str, left: Dim, right: Dim) -> bool | None:
+        """Whether a relation holds for every size in the cells; None when that depends on them."""
+        ranges = {symbol: (symbol.lo, symbol.hi) for symbol in self.cells}
+        for symbol, cell in self.cells.items():
+            symbol.lo, symbol.hi = cell
+        try:
+            lo, hi = bounds(left - right)
+        finally:
+            for symbol, (least, greatest) in ranges.items():
+                symbol.lo, symbol.hi = least, greatest
+        return {
+            "<": _all(hi < 0, lo >= 0), "<=": _all(hi <= 0, lo > 0), ">": _all(lo > 0, hi <= 0), ">=": _all(lo >= 0, hi < 0),
+            "==": _all(lo == hi == 0, lo > 0 or hi < 0), "!=": _all(lo > 0 or hi < 0, lo == hi == 0),
+        }[relation]  # fmt: skip
 
     def take_for_granted(self, relation: str, left: Dim, right: Dim) -> None:
         """Records a relation that is not known to hold, or refuses it."""
@@ -200,6 +234,7 @@ class Sizes:
     def _forget(self) -> None:
         self._proved.clear()
         self._resolved.clear()
+        self._layouts.clear()
 
     def fix(self, dim: Dim, number: int) -> int:
         """Makes a dim a number, where that is allowed.
@@ -240,6 +275,10 @@ class Sizes:
             CaptureError: always.
         """
         raise CaptureError(what, location=self.where(), remedy=remedy)
+
+
+def _all(yes: bool, no: bool) -> bool | None:
+    return True if yes else False if no else None
 
 
 def _only_symbol(dim: Expr) -> Symbol | None:

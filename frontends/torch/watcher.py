@@ -221,11 +221,9 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
             self.inside.add(entry)
         type = value.type
         assert isinstance(type, Tensor), "only tensors are watched"
-        give = self.sizes.give
-        sizes = [dim if dim.__class__ is int else give(dim) for dim in type.shape or ()]
-        strides = None if entry.strides is None else [give(stride) for stride in entry.strides]
-        if strides is None and any(size.__class__ is not int for size in sizes):
-            strides = [give(stride) for stride in aliases.contiguous(self.w.dims(value))]
+        sizes, strides = self.sizes.layout(type.shape or ())
+        if entry.strides is not None:
+            strides = [self.sizes.give(stride) for stride in entry.strides]
         return watched(entry, sizes, strides, torch_dtype(type.dtype), device or torch.device("cpu"))
 
     # ---- arguments
@@ -299,8 +297,6 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         except Refusal as refusal:
             return self._refuse(refusal, plan, args, kwargs)
         except InferError as error:
-            if error.op is not None and "assum" in error.message:
-                raise
             return self._refuse(Refusal(str(error).replace("\n  ", "; ")), plan, args, kwargs, check=True)
 
     def _decomposed(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -394,10 +390,10 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         inputs = [argument.entry for argument in args if argument.__class__ is Watched]
         if all(entry.strides is None and entry.certain for entry in inputs):
             return Entry(value)
-        if plan.pointwise or plan.packet in ("clone", "dropout"):
+        if plan.pointwise or plan.packet in aliases.AS_ELEMENTWISE:
             strides, certain = elementwise_strides(self.w, inputs, value)
             return Entry(value, strides, certain)
-        return Entry(value, None, plan.packet in ("contiguous", "reshape", "flatten", "cat", "stack", "matmul", "linear"))
+        return Entry(value, None, plan.packet in aliases.ALWAYS_CONTIGUOUS)
 
     def _views(
         self, plan: Plan, bound: dict[str, Any], base: Entry, results: list[Value], options: Sequence[Any],

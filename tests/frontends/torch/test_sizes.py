@@ -255,3 +255,58 @@ class Cache(torch.nn.Module):
 def test_a_place_from_data() -> None:
     captured = agree(Cache(), (torch.randn(2, 4), torch.tensor(3)), buffers="output")
     assert "i0 < 8" in [str(a) for a in captured.graph.symbols.assumptions]
+
+
+def asks_for_nothing(x: torch.Tensor) -> Any:
+    flat = x.shape[0] > 1 and x.dim() == 1
+    return x.sum(0, keepdim=bool(flat))
+
+
+def test_a_branch_with_equal_outcomes_is_no_assumption() -> None:
+    captured = agree(asks_for_nothing, (torch.randn(4, 3),), dynamic=({0: "N"},), sizes=[{"N": 1}, {"N": 7}])
+    symbol = captured.graph.symbols.by_name["N"]
+    assert not captured.graph.symbols.assumptions
+    assert (symbol.lo, symbol.hint) == (1, 4)
+
+
+def asks_for_a_reason(x: torch.Tensor) -> Any:
+    return x + 1 if x.shape[0] > 1 else x * 2
+
+
+def test_a_branch_with_other_outcomes_stays_an_assumption() -> None:
+    captured = agree(asks_for_a_reason, (torch.randn(4, 3),), dynamic=({0: "N"},), sizes=[{"N": 2}, {"N": 7}])
+    assert [str(assumption) for assumption in captured.graph.symbols.assumptions] == ["N > 1"]
+    assert captured.graph.symbols.by_name["N"].lo == 2
+
+
+def asks_twice(x: torch.Tensor) -> Any:
+    many, long = bool(x.shape[0] > 1), bool(x.shape[1] > 1)
+    return x * 2 if many or long else x + 1
+
+
+def test_only_combinations_that_were_watched_are_let_go() -> None:
+    captured = agree(asks_twice, (torch.randn(4, 3),), dynamic=({0: "N", 1: "S"},), sizes=[{"N": 1}])
+    assert [str(assumption) for assumption in captured.graph.symbols.assumptions] == ["S > 1"]
+    assert captured.graph.symbols.by_name["S"].lo == 2
+
+
+def asks_both(x: torch.Tensor) -> Any:
+    flat = x.shape[0] > 1 and x.shape[1] > 4 and x.dim() == 1
+    return x.sum(0, keepdim=bool(flat)) * 2
+
+
+def test_two_sizes_are_watched_in_every_combination() -> None:
+    sizes = [{"N": 1, "S": 6}, {"N": 6, "S": 1}, {"N": 1, "S": 1}]
+    captured = agree(asks_both, (torch.randn(4, 8),), dynamic=({0: "N", 1: "S"},), sizes=sizes)
+    assert not captured.graph.symbols.assumptions
+
+
+def refuses_one(x: torch.Tensor) -> Any:
+    if x.shape[0] < 2:
+        raise ValueError("too few")
+    return x + 1
+
+
+def test_a_model_that_says_no_keeps_its_limit() -> None:
+    captured = capture(refuses_one, (torch.randn(4, 3),), dynamic_shapes=({0: "N"},))
+    assert [str(assumption) for assumption in captured.graph.symbols.assumptions] == ["N >= 2"]

@@ -1,0 +1,220 @@
+"""The second watch: the model runs again at other sizes, and both graphs must be equal.
+
+Where the first watch took an inequality for granted that splits the range of a declared size in two, the model is watched
+in the other part as well. When the graph is the same there, the inequality says nothing about the model and is dropped.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from torch.utils import _pytree as pytree
+
+from isthmus.frontends.torch.relations import HOLDS
+from isthmus.frontends.torch.watcher import Watcher
+from isthmus.ir import dims
+from isthmus.ir.dims import Bound, Symbol, symbols
+from isthmus.ir.equality import difference
+from isthmus.ir.errors import CaptureError, IsthmusError
+from isthmus.ir.graph import Graph, Value
+from isthmus.ir.symbols import Assumption
+
+_Cell: TypeAlias = "tuple[Bound, Bound]"
+Cells: TypeAlias = "Mapping[str, _Cell]"
+"""A part of the range of each of some symbols, by name."""
+Once: TypeAlias = "Callable[[Mapping[str, int], Cells], Watch]"
+"""Watches the model at some sizes, with some questions left open; see `Sizes.cells`."""
+Ranges: TypeAlias = "Mapping[str, _Cell]"
+
+MOST_SPLIT: Final = 2
+"""The number of sizes whose both parts are watched: every combination of parts takes a watch."""
+
+
+@dataclass
+class Watch:
+    """One finished watch.
+
+    Attributes:
+        graph: what was written down.
+        watcher: the watcher.
+        spec: the structure of the model's result.
+        leaves: its leaves.
+        written: parameters and buffers that the model wrote to, with their last value.
+    """
+
+    graph: Graph
+    watcher: Watcher
+    spec: pytree.TreeSpec
+    leaves: list[Any]
+    written: dict[str, Value]
+
+
+def confirm(first: Watch, once: Once, ranges: Ranges) -> None:
+    """Watches the model at other sizes, and drops what it takes for granted about sizes for nothing.
+
+    Args:
+        first: the first watch; assumptions and ranges of its graph may become fewer and wider.
+        once: watches again.
+        ranges: what each size was declared to be within.
+
+    Raises:
+        CaptureError: the model computes something else at other sizes; the first difference is in the message.
+    """
+    table = first.graph.symbols
+    split: dict[str, tuple[_Cell, _Cell]] = {}
+    for symbol, cell in _splits(first, ranges):
+        if symbol.name in split or len(split) == MOST_SPLIT:
+            continue
+        declared = ranges[symbol.name]
+        kept = [a for a in table.assumptions if _bounded(a) is not symbol or _ruled_out(a, *declared) != cell]
+        if _same_within(first, once, kept, split, {symbol.name: cell}):
+            split[symbol.name] = (symbol.lo, symbol.hi), cell
+            table.assumptions = kept
+            symbol.lo, symbol.hi = _narrowed(symbol, kept, *declared)
+    if not split:
+        _compare(first, once)
+
+
+def _splits(watch: Watch, ranges: Ranges) -> dict[tuple[Symbol, _Cell], None]:
+    """The parts of ranges that the watch ruled out, those without end left out: a limit is mostly the length of a table."""
+    found: dict[tuple[Symbol, _Cell], None] = {}
+    for assumption in watch.graph.symbols.assumptions:
+        symbol = _bounded(assumption)
+        if symbol is not None and symbol in watch.watcher.sizes.declared and symbol.joined is None:
+            cell = _ruled_out(assumption, *ranges[symbol.name])
+            if cell[1] != dims.INF:
+                found[symbol, cell] = None
+    return found
+
+
+def _narrowed(symbol: Symbol, kept: list[Assumption], lo: Bound, hi: Bound) -> _Cell:
+    """A range without what assumptions rule out at its ends."""
+    for assumption in kept:
+        if _bounded(assumption) is symbol:
+            least, greatest = _ruled_out(assumption, lo, hi)
+            if least <= lo <= greatest:
+                lo = greatest + 1
+            if least <= hi <= greatest:
+                hi = least - 1
+    return lo, hi
+
+
+def _bounded(assumption: Assumption) -> Symbol | None:
+    """The symbol that an assumption compares with a number; None for other assumptions."""
+    left = assumption.left
+    alone = not isinstance(left, int) and isinstance(assumption.right, int) and assumption.relation != "=="
+    return left.symbol if alone and not isinstance(left, int) else None
+
+
+def _ruled_out(assumption: Assumption, lo: Bound, hi: Bound) -> _Cell:
+    """The part of a range in which an assumption does not hold."""
+    number = assumption.right
+    assert isinstance(number, int), "compared with a number"
+    return {
+        "<": (number, hi), "<=": (number + 1, hi), ">": (lo, number), ">=": (lo, number - 1), "!=": (number, number),
+    }[assumption.relation]  # fmt: skip
+
+
+def _same_within(
+    first: Watch, once: Once, kept: list[Assumption], split: Mapping[str, tuple[_Cell, _Cell]], new: Cells,
+) -> bool:  # fmt: skip
+    """Whether the graph is the same in a part of a size's range that the first watch ruled out.
+
+    Args:
+        kept: what may be taken for granted.
+        split: both parts of the ranges of sizes of which both were watched before; they are watched in every combination.
+        new: the part of one more size.
+    """
+    allowed = {str(assumption) for assumption in kept}
+    for chosen in itertools.product(*split.values()):
+        cells = {**new, **dict(zip(split, chosen, strict=True))}
+        hints = _other_sizes(first, kept, cells)
+        if hints is None:
+            return False
+        try:
+            other = once(hints, cells)
+        except IsthmusError:  # the model says no to such sizes, or fixes them: then what was taken for granted stands
+            return False
+        if not {str(assumption) for assumption in other.graph.symbols.assumptions} <= allowed:
+            return False
+        table = first.graph.symbols
+        before = table.assumptions, [(symbol, symbol.lo, symbol.hi) for symbol in first.watcher.sizes.declared]
+        table.assumptions = other.graph.symbols.assumptions
+        for symbol, _, _ in before[1]:
+            theirs = other.graph.symbols.by_name[symbol.name]
+            symbol.lo, symbol.hi = theirs.lo, theirs.hi
+        found = _difference(first, other)
+        table.assumptions = before[0]
+        for symbol, lo, hi in before[1]:
+            symbol.lo, symbol.hi = lo, hi
+        if found is not None:
+            return False
+    return True
+
+
+def _difference(first: Watch, other: Watch) -> str | None:
+    """The first difference between two watches, apart from hints."""
+    for name, symbol in other.graph.symbols.by_name.items():
+        mine = first.graph.symbols.by_name.get(name)
+        if mine is not None:
+            symbol.hint = mine.hint
+    return difference(first.graph, other.graph)
+
+
+def _compare(first: Watch, once: Once) -> None:
+    declared = first.watcher.sizes.declared
+    hints = _other_sizes(first, first.graph.symbols.assumptions, {})
+    if hints is None or all(symbol.hint == hints.get(symbol.name) for symbol in declared):
+        return
+    sizes = ", ".join(f"{name}={size}" for name, size in hints.items())
+    found = _difference(first, once(hints, {}))
+    if found is not None:
+        before = ", ".join(f"{symbol.name}={symbol.hint}" for symbol in declared)
+        raise CaptureError(
+            f"the model computes something else at {sizes} than at {before}: {found}",
+            remedy="Python code that depends on sizes (a counter, a cache, a branch on a number) was decided by the example; "
+            "make it independent of the sizes, or declare them static",
+        )
+
+
+def _other_sizes(first: Watch, kept: list[Assumption], cells: Cells) -> dict[str, int] | None:
+    """Sizes for another watch: within the ranges, such that all that is kept of what was assumed holds.
+
+    Args:
+        first: the first watch.
+        kept: assumptions that must hold.
+        cells: where some sizes must lie, by name.
+
+    Returns:
+        A size for each declared symbol; None when there is none in a cell.
+    """
+    declared = [symbol for symbol in first.watcher.sizes.declared if symbol.joined is None]
+    current = {symbol: int(symbol.hint or 1) for symbol in declared}
+
+    def holds(values: dict[Symbol, int]) -> bool:
+        for assumption in kept:
+            left, right = dims.resolve(assumption.left), dims.resolve(assumption.right)
+            known = all(symbol in values for symbol in (*symbols(left), *symbols(right)))
+            if known and not HOLDS[assumption.relation](dims.evaluate(left, values), dims.evaluate(right, values)):
+                return False
+        return True
+
+    for symbol in declared:
+        size = current[symbol]
+        lo, hi = cells.get(symbol.name, (max(symbol.lo, 2), symbol.hi))
+        steps = (size * 2, size * 3, *(size + step for step in (32, 16, 8, 4, 2, 1, -1)), size // 2)
+        ends = [int(end) for end in (hi, lo) if symbol.name in cells and end != dims.INF]
+        taken = {dim for other, dim in current.items() if other is not symbol}
+        for candidate in (*steps, *ends):
+            fits = lo <= candidate <= hi and (candidate not in taken or candidate in ends)
+            if fits and holds({**current, symbol: candidate}):
+                current[symbol] = candidate
+                break
+        else:
+            if symbol.name in cells:
+                return None
+    every = {symbol.name: dims.resolve(symbol.dim) for symbol in first.watcher.sizes.declared}
+    return {name: dims.evaluate(dim, current) for name, dim in every.items() if all(s in current for s in symbols(dim))}
