@@ -30,8 +30,7 @@ class CommonSubexpressions:
     def apply(self, graph: Graph) -> None:
         """Merges, in one walk. Locations of merged nodes are merged."""
         merged: dict[Node, list[Location]] = {}
-        known: dict[Hashable, Node] = {}
-        scopes: list[_Scope] = [_Scope(graph, known)]
+        scopes: list[_Scope] = [_Scope(graph, {}, shared=False)]
         while scopes:
             scope = scopes[-1]
             node = next(scope.nodes, None)
@@ -55,8 +54,8 @@ class CommonSubexpressions:
                 node.erase()
                 self.counts[node.op.name] += 1
             if node.graph is not None:
-                table = {} if Trait.ISOLATED in node.op.traits else scope.known
-                scopes.extend(_Scope(region, table) for region in reversed(node.regions))
+                alone = Trait.ISOLATED in node.op.traits
+                scopes.extend(_Scope(region, {} if alone else scope.known, not alone) for region in reversed(node.regions))
         for node, locations in merged.items():
             if len(locations) > 1:
                 node.location = merge(locations).by(self.name)
@@ -65,16 +64,18 @@ class CommonSubexpressions:
 
 
 class _Scope:
-    """The nodes of one graph, and what must be forgotten at its end."""
+    """The nodes of one graph, and what must be forgotten at its end: what it put into a table `shared` with others."""
 
-    def __init__(self, graph: Graph, known: dict[Hashable, Node]) -> None:
+    def __init__(self, graph: Graph, known: dict[Hashable, Node], shared: bool) -> None:
         self.nodes: Iterator[Node] = graph.nodes
         self.known = known
+        self.shared = shared
         self.added: list[Hashable] = []
 
     def add(self, key: Hashable, node: Node) -> None:
         self.known[key] = node
-        self.added.append(key)
+        if self.shared:
+            self.added.append(key)
 
     def close(self) -> None:
         for key in self.added:

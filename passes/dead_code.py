@@ -83,10 +83,12 @@ def live_nodes(graph: Graph) -> set[Node]:
             if operand is not None:
                 need(operand)
         for symbol in node.symbols():
-            need_symbol(symbol)
+            if symbol not in known:
+                need_symbol(symbol)
         for result in node.results:
             for symbol in type_symbols(result.type):
-                need_symbol(symbol)
+                if symbol not in known:
+                    need_symbol(symbol)
         for region in node.regions:
             need_boundary(region)
     return live
