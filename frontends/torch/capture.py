@@ -217,7 +217,7 @@ def _watch(
     except IsthmusError as error:
         error.location = error.location or raised_at(error, watcher.provenance)
         if watcher.refusals and not isinstance(error, UnsupportedError):
-            raise stop(watcher) from error
+            raise stop(watcher, error.location) from error
         if isinstance(error, Refusal):
             raise CaptureError(
                 error.message, op=error.op, location=error.location, found=error.found, remedy=error.remedy
@@ -225,7 +225,7 @@ def _watch(
         raise
     except Exception as error:
         if watcher.refusals:
-            raise stop(watcher) from error
+            raise stop(watcher, raised_at(error, watcher.provenance)) from error
         raise CaptureError(
             f"the model raised {type_name(error)}: {error}",
             location=raised_at(error, watcher.provenance),

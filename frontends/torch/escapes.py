@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.weights import real
 
@@ -65,14 +66,14 @@ def _method(watcher: Watcher, name: str, what: str, original: Callable[..., Any]
             with torch._C._DisableTorchDispatch():  # torch's own implementation goes through ops that are watched
                 return original(self, *args, **kwargs)
         if name == "__bool__":
-            return watcher.truth(self)
+            return leaving.truth(watcher, self)
         value = watcher.value(self)
         address = name in ("data_ptr", "untyped_storage", "storage")
         content = None if address else watcher.w.knowledge.content(value)
         if content is None:
             if name in ("__int__", "__index__") and value.tensor.dtype.is_integer:
-                return int(watcher.item(self))  # the size says that it may not become a number
-            watcher.escapes(what, self)
+                return int(leaving.item(watcher, self))  # the size says that it may not become a number
+            leaving.escapes(watcher, what, self)
         with torch._C._DisableTorchDispatch():
             return original(real(content, value.tensor.dtype), *args, **kwargs)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
+from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.lowering import Lowering, lowers
 from isthmus.ir.graph import Value
 
@@ -47,11 +48,11 @@ def _batch_norm(
 
 
 def _item(watcher: Watcher, tensor: torch.Tensor) -> Any:
-    return watcher.item(tensor)
+    return leaving.item(watcher, tensor)
 
 
 def _is_nonzero(watcher: Watcher, tensor: torch.Tensor) -> bool:
-    return watcher.truth(tensor)
+    return leaving.truth(watcher, tensor)
 
 
 def _contents(watcher: Watcher, *tensors: torch.Tensor) -> list[np.ndarray[Any, Any]]:
@@ -59,7 +60,7 @@ def _contents(watcher: Watcher, *tensors: torch.Tensor) -> list[np.ndarray[Any, 
     found = []
     for tensor in tensors:
         content = watcher.w.knowledge.content(watcher.value(tensor))
-        found.append(watcher.escapes("the truth", tensor) if content is None else content)
+        found.append(leaving.escapes(watcher, "the truth", tensor) if content is None else content)
     return found
 
 

@@ -18,18 +18,25 @@ from isthmus.frontends.torch.tensors import Watched
 from isthmus.ir.dims import Dim, evaluate, resolve, symbols
 from isthmus.ir.errors import Refusal, UnsupportedError
 from isthmus.ir.graph import Value
+from isthmus.ir.location import Location
 from isthmus.ir.types import Tensor
 
 if TYPE_CHECKING:
     from isthmus.frontends.torch.watcher import Watcher
 
 
-def stop(watcher: Watcher) -> UnsupportedError:
-    """The error that tells all refusals."""
+def stop(watcher: Watcher, ended: Location | None = None) -> UnsupportedError:
+    """The error that tells all refusals.
+
+    Args:
+        watcher: knows them.
+        ended: where the run ended, when it did not reach the model's end.
+    """
     count = len(watcher.refusals)
-    return UnsupportedError(
-        f"{count} operation{'s' if count > 1 else ''} of the model cannot be carried over", list(watcher.refusals.values())
-    )
+    message = f"{count} operation{'s' if count > 1 else ''} of the model cannot be carried over"
+    if ended is not None:
+        message += f"; the run ended early, at {ended}, so that further ones may follow"
+    return UnsupportedError(message, list(watcher.refusals.values()))
 
 
 def stand_ins(watcher: Watcher, plan: Plan, args: Any, kwargs: Any, refusal: Refusal) -> Any:
@@ -51,12 +58,12 @@ def stand_ins(watcher: Watcher, plan: Plan, args: Any, kwargs: Any, refusal: Ref
         except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError, AssertionError) as error:
             if shift == 0:
                 refusal.found = refusal.found or f"torch: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
-                raise stop(watcher) from error
+                raise stop(watcher, refusal.location) from error
             runs.append(runs[0])
     first, spec = pytree.tree_flatten(runs[0])
     second = pytree.tree_leaves(runs[1])
     if len(first) != len(second):
-        raise stop(watcher)
+        raise stop(watcher, refusal.location)
     return pytree.tree_unflatten([_stand_in(watcher, a, b) for a, b in zip(first, second, strict=True)], spec)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -22,7 +21,7 @@ from isthmus.frontends.torch.tensors import Watched, watched
 from isthmus.frontends.torch.weights import TorchWeight, contents
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import INF, Dim, Expr
+from isthmus.ir.dims import Dim, Expr
 from isthmus.ir.errors import CaptureError, InferError, Refusal
 from isthmus.ir.graph import Graph, Value
 from isthmus.ir.types import Tensor
@@ -70,6 +69,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         provenance: the user's lines.
         aliases: views and writes.
         refusals: ops that cannot be carried over, by op and line.
+        items: sizes that are bound to the only element of a value.
         notes: what the user should know.
     """
 
@@ -96,7 +96,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         self._storages: dict[int, dict[Any, Entry]] = {}
         self._beside: dict[Entry, dict[Any, Entry]] = {}
         self._labels: dict[Entry, str] = {}
-        self._items: dict[Value, Dim] = {}
+        self.items: dict[Value, Dim] = {}
         self._takers: dict[type, Callable[[Any], Any]] = {
             Watched: self._read_watched, torch.Tensor: self._read_real, torch.nn.Parameter: self._read_real,
             int: _itself, float: _itself, bool: _itself, str: _itself, complex: _itself, type(None): _itself,
@@ -479,84 +479,6 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         refusal.location = self.w.b.location
         self.refusals.setdefault((plan.name, str(refusal.location)), refusal)
         return stand_ins(self, plan, args, kwargs, refusal)
-
-    # ---- sizes from data
-
-    def item(self, tensor: torch.Tensor, what: str = "the number") -> Any:
-        """The only element of a tensor: a number where it depends on no input, else a size bound to it.
-
-        Raises:
-            CaptureError: it is a float or a bool that depends on an input.
-        """
-        value = self.value(tensor)
-        content = self.w.knowledge.content(value)
-        if content is not None:
-            return self._only(content)
-        dtype = value.tensor.dtype
-        if not dtype.is_integer:
-            self.escapes(what, tensor)
-        known = self._items.get(value)
-        if known is None:
-            b = self.w.b
-            scalar = value if not self.w.dims(value) else b.reshape(value, shape=[])
-            name = f"i{len(self._items)}"
-            symbol = self.graph.symbols.declare(name, -INF if dtype.is_signed else 0, INF)
-            guess = self.w.knowledge.guess(value)
-            if guess is not None and guess.size == 1:
-                symbol.hint = int(guess.reshape(-1)[0])
-            b.bind(self.w.cast(scalar, dtypes.i64), symbol=symbol)
-            known = self._items[value] = symbol.dim
-        return self.sizes.give(known)
-
-    @staticmethod
-    def _only(content: np.ndarray[Any, Any]) -> Any:
-        if content.size != 1:
-            raise RuntimeError(f"a Tensor with {content.size} elements cannot be converted to Scalar")
-        return content.reshape(-1)[0].item()
-
-    def truth(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor is true, for a branch of the program.
-
-        Where that depends on sizes alone it is decided at the sizes of this run, and said; the second watch checks it.
-
-        Raises:
-            CaptureError: it depends on data.
-        """
-        value = self.value(tensor)
-        content = self.w.knowledge.content(value)
-        if content is None:
-            content = self.w.knowledge.at(value, self.sizes.hint_of)
-            if content is None:
-                self.escapes("the truth", tensor)
-            self.notes.append(
-                f"a branch on sizes was decided to be {bool(content)}: `{self.line()}` ({self.provenance.here()})"
-            )
-        return bool(content)
-
-    def line(self) -> str:
-        """The text of the user's line."""
-        location = self.provenance.here()
-        return linecache.getline(location.file, location.line).strip()
-
-    def escapes(self, what: str, tensor: torch.Tensor) -> NoReturn:
-        """The error for a program that takes input-dependent data out of the watched world.
-
-        Raises:
-            CaptureError: always.
-        """
-        location, line = self.provenance.here(), self.line()
-        branch = what == "the truth"
-        remedy = (
-            "use torch.where or torch.cond, so that both outcomes are in the model"
-            if branch
-            else "compute with tensors to the end; a number that only sizes other tensors may be an integer's .item()"
-        )
-        raise CaptureError(
-            f"Python needs {what} of a tensor that depends on the model's input" + (f", in `{line}`" if line else ""),
-            location=location,
-            found=f"{tensor!r}" + ("; both outcomes are possible" if branch else ""),
-            remedy=remedy,
-        )
 
 
 def _itself(argument: Any) -> Any:

@@ -173,3 +173,18 @@ def test_unknown_control_flow() -> None:
     ) as caught:
         capture(model, (torch.ones(2, 2, dtype=torch.int8),))
     assert __file__ in str(caught.value)
+
+
+def ends_early(x: torch.Tensor) -> Any:
+    y = torch.special.airy_ai(x)
+    if y.sum() > 0:
+        y = torch.linalg.matrix_exp(y)
+    return y
+
+
+def test_a_run_that_ends_early_says_so() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        capture(ends_early, (torch.randn(3, 3),))
+    line = ends_early.__code__.co_firstlineno + 2
+    assert f"1 operation of the model cannot be carried over; the run ended early, at {__file__}:{line}" in str(caught.value)
+    assert "further ones may follow" in str(caught.value)

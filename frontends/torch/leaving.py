@@ -1,0 +1,99 @@
+"""Data that the program takes out of the watched world: numbers, truths, content.
+
+An integer becomes a size bound to it; what depends on no input becomes a constant; all else is an error at the user's line.
+"""
+
+from __future__ import annotations
+
+import linecache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import torch
+
+from isthmus.ir import dtypes
+from isthmus.ir.dims import INF
+from isthmus.ir.errors import CaptureError
+
+if TYPE_CHECKING:
+    from isthmus.frontends.torch.watcher import Watcher
+
+
+def item(watcher: Watcher, tensor: torch.Tensor, what: str = "the number") -> Any:
+    """The only element of a tensor: a number where it depends on no input, else a size bound to it.
+
+    Raises:
+        CaptureError: it is a float or a bool that depends on an input.
+    """
+    value = watcher.value(tensor)
+    content = watcher.w.knowledge.content(value)
+    if content is not None:
+        return _only(content)
+    dtype = value.tensor.dtype
+    if not dtype.is_integer:
+        escapes(watcher, what, tensor)
+    known = watcher.items.get(value)
+    if known is None:
+        b = watcher.w.b
+        scalar = value if not watcher.w.dims(value) else b.reshape(value, shape=[])
+        name = f"i{len(watcher.items)}"
+        symbol = watcher.graph.symbols.declare(name, -INF if dtype.is_signed else 0, INF)
+        guess = watcher.w.knowledge.guess(value)
+        if guess is not None and guess.size == 1:
+            symbol.hint = int(guess.reshape(-1)[0])
+        b.bind(watcher.w.cast(scalar, dtypes.i64), symbol=symbol)
+        known = watcher.items[value] = symbol.dim
+    return watcher.sizes.give(known)
+
+
+def _only(content: np.ndarray[Any, Any]) -> Any:
+    if content.size != 1:
+        raise RuntimeError(f"a Tensor with {content.size} elements cannot be converted to Scalar")
+    return content.reshape(-1)[0].item()
+
+
+def truth(watcher: Watcher, tensor: torch.Tensor) -> bool:
+    """Whether a tensor is true, for a branch of the program.
+
+    Where that depends on sizes alone it is decided at the sizes of this run, and said; the second watch checks it.
+
+    Raises:
+        CaptureError: it depends on data.
+    """
+    value = watcher.value(tensor)
+    content = watcher.w.knowledge.content(value)
+    if content is None:
+        content = watcher.w.knowledge.at(value, watcher.sizes.hint_of)
+        if content is None:
+            escapes(watcher, "the truth", tensor)
+        watcher.notes.append(
+            f"a branch on sizes was decided to be {bool(content)}: `{_line(watcher)}` ({watcher.provenance.here()})"
+        )
+    return bool(content)
+
+
+def _line(watcher: Watcher) -> str:
+    """The text of the user's line."""
+    location = watcher.provenance.here()
+    return linecache.getline(location.file, location.line).strip()
+
+
+def escapes(watcher: Watcher, what: str, tensor: torch.Tensor) -> NoReturn:
+    """The error for a program that takes input-dependent data out of the watched world.
+
+    Raises:
+        CaptureError: always.
+    """
+    location, line = watcher.provenance.here(), _line(watcher)
+    branch = what == "the truth"
+    remedy = (
+        "use torch.where or torch.cond, so that both outcomes are in the model"
+        if branch
+        else "compute with tensors to the end; a number that only sizes other tensors may be an integer's .item()"
+    )
+    raise CaptureError(
+        f"Python needs {what} of a tensor that depends on the model's input" + (f", in `{line}`" if line else ""),
+        location=location,
+        found=f"{tensor!r}" + ("; both outcomes are possible" if branch else ""),
+        remedy=remedy,
+    )
