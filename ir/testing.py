@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,10 +14,13 @@ from isthmus.ir.interpreter import type_of
 from isthmus.ir.op import OPS, Op, Sample, Typed
 from isthmus.ir.types import Tensor, Type
 
+TOLERANCE: Final = {"float64": 1e-6, "float32": 2e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
+"""By element type: the relative error allowed, and a tenth of it of the greatest element besides. Everything else is exact."""
 
-def samples() -> Iterator[tuple[Op, Sample, str]]:
-    """Every sample of the op table with its op and a name for a test."""
-    for op in OPS:
+
+def samples(ops: Iterable[Op] = OPS) -> Iterator[tuple[Op, Sample, str]]:
+    """Every sample of these ops, by default of the whole table, with its op and a name for a test."""
+    for op in ops:
         for number, sample in enumerate(op.samples()):
             yield op, sample, "-".join(filter(None, (op.name, str(number), sample.note)))
 
@@ -77,3 +80,26 @@ def _symbolic(graph: Graph, type: Type) -> Type:
 def _declared(graph: Graph, value: Any) -> Any:
     """A symbol that a sample binds, as one of this graph."""
     return graph.symbols.declare(value.name, value.lo, value.hi, value.hint) if isinstance(value, Symbol) else value
+
+
+def agree(got: Any, wanted: Any) -> bool:
+    """Whether two results, lists of results included, have the same dtypes and shapes, and equal elements.
+
+    Args:
+        got: an array, a list of results, or None for an absent optional.
+        wanted: what the reference gives.
+    """
+    if isinstance(wanted, list):
+        return isinstance(got, list) and len(got) == len(wanted) and all(map(agree, got, wanted))
+    if wanted is None:
+        return got is None
+    got, wanted = np.asarray(got), np.asarray(wanted)
+    if got.dtype != wanted.dtype or got.shape != wanted.shape:
+        return False
+    tolerance = TOLERANCE.get(got.dtype.name)
+    if tolerance is None:
+        return bool(np.all((got == wanted) | (got != got) & (wanted != wanted)))
+    got, wanted = got.astype(np.float64), wanted.astype(np.float64)
+    finite = np.abs(wanted[np.isfinite(wanted)])
+    scale = max(1.0, finite.max(initial=0))
+    return np.allclose(got, wanted, rtol=tolerance, atol=tolerance * 0.1 * scale, equal_nan=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from comparison import agree
 
 from isthmus.backends.onnx import OnnxBackend, OnnxOptions
 from isthmus.backends.onnx.artefact import OnnxArtefact
 from isthmus.ir import Builder, DType, Graph, Tensor, Value, interpreter
 from isthmus.ir.dims import Dim
 from isthmus.ir.dtypes import f32
+from isthmus.ir.testing import agree
 from isthmus.passes.legalize import legalize
 
 

@@ -143,7 +143,11 @@ def _floor_div(b: Builder, node: Node, x: Value, y: Value) -> Any:
             return b.div(x, y)
         # Rounded towards zero, minus one where the signs differ and something is left over.
         return b.div(b.sub(x, b.mod(x, y)), y)
-    return b.floor(b.div(b.sub(x, b.mod(x, y)), y))
+    # As numpy does: what is left over taken off, the division is whole but for an error of rounding.
+    rest = b.fmod(x, y)
+    quotient = b.div(b.sub(x, rest), y)
+    below = b.logical_and(b.ne(rest, 0), b.ne(b.lt(rest, 0), b.lt(y, 0)))
+    return b.where(b.eq(y, 0), b.div(x, y), b.round(b.where(below, b.sub(quotient, 1), quotient)))
 
 
 @lowers("relu")
@@ -193,7 +197,7 @@ def _shift_by_product(b: Builder, node: Node, x: Value, y: Value) -> Any:
     dtype = x.tensor.dtype
     largest = dtype.bits - (2 if dtype.is_signed else 1)
     factor = b.cast(b.pow(2.0, b.cast(b.clip(y, 0, largest), dtype=dtypes.f64)), dtype=dtype)
-    inside = b.le(y, largest)
+    inside = b.logical_and(b.ge(y, 0), b.le(y, largest))
     if node.op.name == "shift_left":
         # One more place than a signed power of two can say is two products.
         shifted = b.mul(x, factor)

@@ -53,9 +53,9 @@ def _mean_of_perhaps_nothing(b: Builder, node: Node, x: Value) -> Any:
 
 @lowers("reduce_any", "reduce_all")
 def _reduce_logic(b: Builder, node: Node, x: Value) -> Any:
-    """Over numbers: any is the greatest, all the least."""
+    """Over numbers: any is the greatest, all the least. The greatest of nothing is below zero."""
     reduce = b.reduce_max if node.op.name == "reduce_any" else b.reduce_min
-    return b.cast(reduce(b.cast(x, dtype=dtypes.i32), **node.attrs), dtype=dtypes.bool_)
+    return b.gt(reduce(b.cast(x, dtype=dtypes.i32), **node.attrs), 0)
 
 
 @emits("argmax", "argmin")

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from comparison import agree
 
 from isthmus.backends.caffe import CaffeBackend, CaffeOptions
 from isthmus.errors import InferError, UnsupportedError
 from isthmus.ir import Builder, Graph, Tensor, interpreter, weight
 from isthmus.ir.dtypes import f32
 from isthmus.ir.op import Op, Sample
-from isthmus.ir.testing import samples
+from isthmus.ir.testing import agree, samples
 from isthmus.passes import cleanup_passes, legalize, run_passes
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from comparison import agree
 from emitted import Model, f
 
 from isthmus.backends.onnx import OnnxBackend, OnnxOptions
@@ -16,6 +15,7 @@ from isthmus.backends.onnx.artefact import OnnxArtefact
 from isthmus.backends.onnx.opsets import NEWEST
 from isthmus.ir import Builder, DType, Graph, Tensor, Value
 from isthmus.ir.dtypes import bool_, f32
+from isthmus.ir.testing import agree
 from isthmus.passes.legalize import legalize
 
 SHAPES = (2, 3, 4, 6), (2, 3, 5, 6), (2, 3, 5, 7)

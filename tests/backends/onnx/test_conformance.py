@@ -6,81 +6,32 @@ is known to differ. A change either way shows; run this file as a script to writ
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+import pins
 import pytest
-from comparison import agree
 
-from isthmus.backends.onnx import OnnxBackend, OnnxOptions
 from isthmus.backends.onnx.opsets import NEWEST
-from isthmus.ir import interpreter
-from isthmus.ir.errors import EvaluationError, UnsupportedError, VerifyError
-from isthmus.ir.op import Op, Sample, Trait
-from isthmus.ir.testing import graph_of, samples
-from isthmus.passes.legalize import legalize
+from isthmus.backends.testing import Case, check, suite
+from isthmus.passes import legalize
 
-OPSETS = (13, 17, 21, NEWEST)
-LIST = Path(__file__).with_name("exceptions.json")
-EXCEPTIONS: dict[str, dict[str, str]] = json.loads(LIST.read_text()) if LIST.exists() else {}
+HERE = Path(__file__).parent
+SUITES = {str(opset): suite("onnx", opset=opset) for opset in (13, 17, 21, NEWEST)}
 
 
-def outcome(op: Op, sample: Sample, symbolic: bool, opset: int) -> str:
-    """``ok``, or what is not, in a few words."""
-    graph, inputs = graph_of(op, sample, symbolic)
-    backend = OnnxBackend(OnnxOptions(opset=opset))
-    try:
-        legalize(graph, backend)
-    except UnsupportedError as error:
-        return f"refused: {error.refusals[0].message}"
-    artefact = backend.emit(graph)
-    if not graph.outputs:  # an effect, which ONNX has not
-        return "ok" if artefact.notes and artefact.node_count == 0 else "emitted"
-    try:
-        artefact.validate()
-        wanted, got = interpreter.run(graph, inputs), artefact.run(inputs)
-    except VerifyError:
-        return "the checker objects"
-    except EvaluationError:
-        return "onnxruntime fails"
-    if Trait.RANDOM in op.traits:
-        return "ok" if [(x.dtype, x.shape) for x in got] == [(x.dtype, x.shape) for x in wanted] else "another type"
-    return "ok" if all(map(agree, got, wanted)) else "onnxruntime differs"
+@pytest.mark.parametrize(
+    ("case", "opset"), [pytest.param(*param.values, opset, id=param.id) for opset, each in SUITES.items() for param in each]
+)
+def test_samples(case: Case, opset: str) -> None:
+    check(case, legalize, known=pins.read(HERE)[opset])
 
 
-def cases(op: Op, sample: Sample, name: str) -> list[tuple[str, bool]]:
-    """The sample as it is, and with symbols for its sizes."""
-    return [(name, False), (f"{name}/symbolic", True)] if sample.symbolic else [(name, False)]
-
-
-@pytest.mark.parametrize("opset", OPSETS)
-@pytest.mark.parametrize(("op", "sample", "name"), [pytest.param(*each, id=each[2]) for each in samples()])
-def test_sample(op: Op, sample: Sample, name: str, opset: int) -> None:
-    for case, symbolic in cases(op, sample, name):
-        assert outcome(op, sample, symbolic, opset) == EXCEPTIONS[str(opset)].get(case, "ok"), case
-
-
-def test_every_exception_is_of_a_sample() -> None:
-    known = {case for each in samples() for case, _ in cases(*each)}
-    assert [case for found in EXCEPTIONS.values() for case in found if case not in known] == []
-
-
-def test_few_exceptions_but_refusals() -> None:
-    for found in EXCEPTIONS.values():
-        assert sum(not reason.startswith("refused: ") for reason in found.values()) < 20
-
-
-def _write() -> None:
-    found: dict[str, dict[str, str]] = {}
-    for opset in OPSETS:
-        rows = found.setdefault(str(opset), {})
-        for op, sample, name in samples():
-            for case, symbolic in cases(op, sample, name):
-                text = outcome(op, sample, symbolic, opset)
-                if text != "ok":
-                    rows[case] = text
-    LIST.write_text(json.dumps(found, indent=1) + "\n")
+@pytest.mark.parametrize("opset", SUITES)
+def test_exceptions_are_of_samples_and_few_but_refusals(opset: str) -> None:
+    known = pins.read(HERE)[opset]
+    assert not pins.strangers(SUITES[opset], known)
+    assert len(pins.errors(known)) < 20
 
 
 if __name__ == "__main__":
-    _write()
+    pins.write(HERE, {opset: pins.exceptions(each, legalize) for opset, each in SUITES.items()})

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from comparison import agree
 from tensorrt_reader import evaluate
 
 import isthmus
@@ -19,6 +18,7 @@ from isthmus.ir.builder import Builder
 from isthmus.ir.dtypes import bool_, f32, i64
 from isthmus.ir.errors import UnsupportedError
 from isthmus.ir.graph import Graph, Value
+from isthmus.ir.testing import agree
 from isthmus.ir.types import Tensor
 from isthmus.passes.legalize import legalize
 from isthmus.verification import verify

@@ -7,7 +7,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from comparison import agree
 from tensorrt_reader import evaluate
 
 from isthmus.backends.tensorrt import TensorRTBackend
@@ -18,6 +17,7 @@ from isthmus.ir.dims import Dim, ceildiv, maximum, minimum
 from isthmus.ir.dtypes import DType, bf16, bool_, f8e4m3fn, f16, f32, i8, i64, u8
 from isthmus.ir.errors import UnsupportedError
 from isthmus.ir.graph import Graph
+from isthmus.ir.testing import agree
 from isthmus.ir.types import Tensor
 from isthmus.passes.legalize import legalize
 
