@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import ml_dtypes
-
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Trait
+from isthmus.ir.types import Tensor
 from isthmus.passes.patterns import Applied, AttributeVariable, Literal, Pattern, Rest, Variable, close
 
 Bound: TypeAlias = "Mapping[Any, Any]"
@@ -114,7 +113,9 @@ class Search:
                 self.fail(bound, None, f"{pattern.name} is absent")
         elif isinstance(pattern, Applied):
             yield from self.applied(pattern, pattern, value, bound)
-            for spelling in pattern.spellings:
+            # of integers, a division or a power is no other spelling of a product
+            floats = value is not None and isinstance(value.type, Tensor) and value.type.dtype.is_float
+            for spelling in pattern.spellings if floats else ():
                 yield from self.applied(spelling, pattern, value, bound)
 
     def literal(self, pattern: Literal, value: Value | None, bound: Bound) -> bool:
@@ -123,9 +124,8 @@ class Search:
         if weight is None or weight.size != 1 or weight.dtype.kind == "string":
             self.fail(bound, node, f"expected the constant {pattern.value}, found {_what(value)}")
             return False
-        relative = max(1e-5, float(ml_dtypes.finfo(weight.dtype.numpy).eps)) if weight.dtype.is_float else 0.0
         found = weight.array().item()
-        if close(pattern.value, found, relative):
+        if close(pattern.value, found, weight.dtype):
             return True
         self.fail(bound, node, f"expected the constant {pattern.value}, found {found}")
         return False
@@ -155,7 +155,7 @@ class Search:
                     self.fail(bound, node, f"attribute {name} is {found}, but {wanted.name} is {bound[wanted]} elsewhere")
                     return None
                 bound[wanted] = found
-            elif not (close(wanted, found, 1e-5) if isinstance(wanted, float) and found is not None else wanted == found):
+            elif not (close(wanted, found) if isinstance(wanted, float) and found is not None else wanted == found):
                 self.fail(bound, node, f"attribute {name} of {node.op.name} is {found}, expected {wanted}")
                 return None
         return bound

@@ -9,7 +9,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
+import numpy as np
+
+from isthmus.ir import dtypes
 from isthmus.ir.attributes import REQUIRED
+from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import UsageError
 from isthmus.ir.op import OPS, Op, Trait
 
@@ -67,7 +71,7 @@ class Rest(Pattern):
 
 @dataclass(frozen=True, eq=False)
 class Literal(Pattern):
-    """Matches a constant of one element that is this number, give or take rounding."""
+    """Matches a constant of one element that is this number, rounded to its element type."""
 
     value: Number
 
@@ -89,7 +93,7 @@ class Applied(Pattern):
         attrs: attributes by name: a value, or a variable; those not here must have their default.
         every_attr: gives the whole dictionary of attributes a name, whatever is in it.
         index: which result; None where the op has only one.
-        spellings: other patterns that mean the same.
+        spellings: other patterns that mean the same, of floats.
     """
 
     op: Op
@@ -241,8 +245,19 @@ def read(function: Callable[..., Any]) -> tuple[Applied, frozenset[str]]:
     return found, frozenset(parameter.name for parameter in parameters)
 
 
-def close(expected: Number, found: Any, relative: float) -> bool:
-    """Whether a constant's element is the number of a literal."""
-    if isinstance(found, bool) or isinstance(expected, bool):
-        return bool(bool(expected) == found)
-    return math.isclose(expected, found, rel_tol=relative, abs_tol=0.0) or expected == found
+def close(expected: Number, found: Any, dtype: DType = dtypes.f64) -> bool:
+    """Whether a constant's element is the number of a literal: the literal rounded to the element type.
+
+    A number that is no short binary fraction, such as ``sqrt(2)``, is written with fewer digits than an f32 or f64 holds,
+    so that one is found to a relative 1e-6.
+    """
+    if isinstance(expected, bool) or dtype.kind == "bool":
+        return isinstance(expected, bool) and bool(expected == found)
+    if not dtype.is_float or expected == found:
+        return dtype.kind in ("float", "int", "uint") and bool(expected == found)
+    if not expected or not found or not math.isfinite(found):
+        return False
+    if dtype.bits >= 32 and float(np.float32(expected)) != expected:
+        return math.isclose(expected, found, rel_tol=1e-6)
+    with np.errstate(all="ignore"):
+        return bool(float(np.asarray(expected, np.float64).astype(dtype.numpy)) == found)
