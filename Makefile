@@ -1,5 +1,5 @@
 # Everything runs in .venv, which is made on first use. A second run of a target installs nothing.
-.PHONY: demo test lint bench sweep clean
+.PHONY: demo test lint bench sweep coverage clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -25,6 +25,9 @@ bench: $(VENV)/.dev
 
 sweep: $(VENV)/.dev
 	$(BIN)/python bench/sweep.py
+
+coverage: $(VENV)/.dev
+	$(BIN)/python tests/project/test_coverage.py
 
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

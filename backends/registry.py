@@ -31,11 +31,12 @@ def find(name: str) -> type[Backend]:
     if entry is None:
         raise UsageError(f"there is no target {name!r}", expected=", ".join(names()) or "none is installed")
     try:
-        found = entry.load()
-    except (ImportError, AttributeError) as error:
+        kind = entry.load()
+    except Exception as error:  # whatever a package of somebody else's raises
         ours = entry.value.startswith("isthmus.")
         remedy = f"install what it needs: pip install 'isthmus[{name}]'" if ours else f"repair {entry.value}"
-        raise UsageError(f"the target {name!r} cannot be loaded from {entry.value}", found=str(error), remedy=remedy) from error
-    if not (isinstance(found, type) and issubclass(found, Backend)):
+        found = str(error) if isinstance(error, (ImportError, AttributeError)) else f"{type(error).__name__}: {error}"
+        raise UsageError(f"the target {name!r} cannot be loaded from {entry.value}", found=found, remedy=remedy) from error
+    if not (isinstance(kind, type) and issubclass(kind, Backend)):
         raise UsageError(f"the target {name!r} is not a backend", expected="a subclass of isthmus.backends.base.Backend")
-    return found
+    return kind

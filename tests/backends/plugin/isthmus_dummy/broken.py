@@ -1,0 +1,3 @@
+"""A backend whose module raises as it is imported."""
+
+raise RuntimeError("the licence server does not answer")
