@@ -15,6 +15,7 @@ import torch
 from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.weights import real
+from isthmus.ir.errors import CaptureError
 
 if TYPE_CHECKING:
     from isthmus.frontends.torch.watcher import Watcher
@@ -40,7 +41,7 @@ _WHAT: Final = {
 def swapped(watcher: Watcher) -> Iterator[None]:
     """Swaps the methods, for a while."""
     wrapped = ("contiguous", "is_contiguous")
-    saved = {name: torch.Tensor.__dict__.get(name) for name in (*_WHAT, *wrapped)}
+    saved = {name: torch.Tensor.__dict__.get(name) for name in (*_WHAT, *wrapped, "data")}
     factories = {name: getattr(torch, name) for name in ("tensor", "as_tensor")}
     for name, what in _WHAT.items():
         setattr(torch.Tensor, name, _method(watcher, name, what, getattr(torch.Tensor, name)))
@@ -48,6 +49,7 @@ def swapped(watcher: Watcher) -> Iterator[None]:
     torch.Tensor.is_contiguous = _is_contiguous(torch.Tensor.is_contiguous)
     for name, original in factories.items():
         setattr(torch, name, _factory(original))
+    torch.Tensor.data = _data(watcher)
     try:
         yield
     finally:
@@ -78,6 +80,21 @@ def _method(watcher: Watcher, name: str, what: str, original: Callable[..., Any]
             return original(real(content, value.tensor.dtype), *args, **kwargs)
 
     return method
+
+
+def _data(watcher: Watcher) -> property:
+    """`Tensor.data`, whose setter would have a real tensor lie in a storage that the capture takes away with it."""
+    inherited: Any = torch._C.TensorBase.data
+
+    def assign(self: torch.Tensor, new: torch.Tensor) -> None:
+        whose = "a tensor" if self.__class__ is Watched else watcher.names.get(id(self)) or "a tensor from outside"
+        raise CaptureError(
+            f"the model replaces the data of {whose}",
+            location=watcher.provenance.here(),
+            remedy="compute with the new tensor itself, or write it with .copy_() under torch.no_grad()",
+        )
+
+    return property(inherited.__get__, assign)
 
 
 def _contiguous(original: Callable[..., Any]) -> Callable[..., Any]:

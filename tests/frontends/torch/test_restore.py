@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -84,6 +85,46 @@ def test_restored(fails: bool, training: bool) -> None:
     assert torch.tensor([torch.tensor(1.0), torch.tensor(2.0)]).tolist() == [1.0, 2.0]
     handle.remove()
     assert model.fc(torch.zeros(1, 3)).requires_grad
+
+
+REPLACEMENTS: dict[str, Callable[[torch.nn.Linear], object]] = {
+    "data": lambda layer: setattr(layer.weight, "data", torch.zeros(3, 5)),
+    "vector": lambda layer: torch.nn.utils.vector_to_parameters(torch.zeros(18), layer.parameters()),
+    "dtype": lambda layer: layer.double(),
+}
+
+
+@pytest.mark.parametrize("replace", REPLACEMENTS.values(), ids=REPLACEMENTS)
+def test_a_weight_never_lies_in_a_storage_of_the_capture(replace: Callable[[torch.nn.Linear], object]) -> None:
+    class Replacing(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(5, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            replace(self.layer)
+            return self.layer(x)
+
+    model = Replacing()
+    before, address = model.layer.weight.detach().clone(), model.layer.weight.data_ptr()
+    with pytest.raises(CaptureError, match="the model replaces the data of layer.weight") as caught:
+        capture(model, (torch.randn(4, 5),))
+    assert caught.value.location is not None
+    assert caught.value.location.file == __file__
+    assert model.layer.weight.data_ptr() == address
+    assert torch.equal(model.layer.weight, before)
+    model.layer.weight.data = torch.zeros(3, 5)  # outside a capture, anybody may
+    assert not model.layer.weight.any()
+
+
+def test_the_data_of_a_computed_tensor_is_not_replaced() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        y.data = x
+        return y.data * 2
+
+    with pytest.raises(CaptureError, match="the model replaces the data of a tensor"):
+        capture(model, (torch.randn(3),))
 
 
 def test_what_is_kept_on_the_model_is_told() -> None:
