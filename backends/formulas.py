@@ -158,31 +158,56 @@ def every(value: Value, holds: Callable[[Any], bool], told: Callable[[Node], Seq
 
 def never_zero(value: Value) -> bool:
     """Whether no element can be 0."""
-    return every(value, lambda array: bool(np.all(array != 0)), _never_zero_if)
+    return never(value, 0)
 
 
-def _never_zero_if(node: Node) -> Sequence[Value | None] | None:
-    if node.op.name == "size":
-        return () if bounds(node.attrs["dim"])[0] > 0 else None
-    if node.op.name == "cast":
-        return node.operands if _keeps_integers(node) else None
-    if node.op.name == "where":
-        cond, x, y = node.operands
-        return [x] if _tells_zero(cond, y) else [x, y]
-    return None
+def never(value: Value, number: int) -> bool:
+    """Whether no element of an integer value can be this number."""
+
+    def told(node: Node) -> Sequence[Value | None] | None:
+        if node.op.name == "size":
+            least, greatest = bounds(node.attrs["dim"])
+            return None if least <= number <= greatest else ()
+        if node.op.name == "cast":
+            return _cast_from(node, number)
+        if node.op.name == "where":
+            cond, x, y = node.operands
+            return [x] if _tells(cond, y, number) else [x, y]
+        return None
+
+    return every(value, lambda array: bool(np.all(array != number)), told)
 
 
-def _keeps_integers(node: Node) -> bool:
-    """Whether a cast only makes room."""
+def _cast_from(node: Node, number: int) -> Sequence[Value | None] | None:
+    """Nothing where the source's type does not hold the number; the source where the cast only makes room."""
     source, target = node.operands[0], node.result.tensor.dtype
-    return source is not None and source.tensor.dtype.is_integer and source.tensor.dtype.bits <= target.bits
+    if source is None or not source.tensor.dtype.is_integer or source.tensor.dtype.bits > target.bits:
+        return None
+    dtype = source.tensor.dtype
+    if dtype.bits == target.bits and dtype is not target:
+        return node.operands if number == 0 else None
+    least = -(1 << dtype.bits - 1) if dtype.is_signed else 0
+    if target.is_signed or not dtype.is_signed:
+        return node.operands if least <= number < least + (1 << dtype.bits) else ()
+    return node.operands if number == 0 else None
 
 
-def _tells_zero(cond: Value | None, value: Value | None) -> bool:
-    """Whether a condition is that a value is 0."""
+def _tells(cond: Value | None, value: Value | None, number: int) -> bool:
+    """Whether a condition holds where a value is this number: ``value == number``, or ``clip(value, lo, hi) == value``."""
     node = cond.producer if cond is not None else None
     if node is None or value is None or node.op.name != "eq" or value not in node.operands:
         return False
     other = node.operands[1 - node.operands.index(value)]
-    weight = None if other is None else other.weight
-    return weight is not None and weight.size == 1 and not np.any(weight.array())
+    if other is None:
+        return False
+    clip = other.producer
+    if clip is not None and clip.op.name == "clip" and clip.operands[0] is value:
+        lo, hi = (None if bound is None else _only(bound) for bound in clip.operands[1:])
+        return lo is not None and hi is not None and lo <= number <= hi
+    return _only(other) == number
+
+
+def _only(value: Value) -> int | None:
+    """The one element of a constant."""
+    weight = value.weight
+    return None if weight is None or weight.size != 1 else int(weight.array().reshape(-1)[0])

@@ -11,7 +11,7 @@ import onnx
 from pydantic import BaseModel, Field, field_validator
 
 from isthmus.backends import base, widen
-from isthmus.backends.onnx import control, elementwise, indexing, neural, opsets, pooling, quantization, shapes, table
+from isthmus.backends.onnx import control, division, elementwise, indexing, neural, opsets, pooling, quantization, shapes, table
 from isthmus.backends.onnx.artefact import External, OnnxArtefact
 from isthmus.backends.onnx.emitter import Emitter, Probe, Scope
 from isthmus.backends.onnx.runtime import Session
@@ -22,7 +22,7 @@ from isthmus.ir.errors import FileError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.types import Tensor
 
-FAMILIES = (control, elementwise, indexing, neural, pooling, quantization, shapes)
+FAMILIES = (control, division, elementwise, indexing, neural, pooling, quantization, shapes)
 """The modules that fill the table of emitters."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from isthmus.backends import formulas
-from isthmus.backends.formulas import SEARCHED, float_mod, never_zero
+from isthmus.backends.formulas import SEARCHED
 from isthmus.backends.onnx import opsets
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.table import emits, lowers, refuse
@@ -89,65 +89,6 @@ def _cast(e: Emitter, node: Node, x: str) -> Any:
     if target is dtypes.string or (source is not None and source is dtypes.string and not target.is_float):
         refuse(f"ONNX writes {source} as {target} otherwise than Python does")
     return e.op("Cast", x, to=opsets.enum(target))
-
-
-@emits("div")
-def _div(e: Emitter, node: Node, x: str, y: str) -> Any:
-    _nonzero(node)
-    return e.op("Div", x, y)
-
-
-@emits("fmod")
-def _fmod(e: Emitter, node: Node, x: str, y: str) -> Any:
-    _nonzero(node)
-    return e.op("Mod", x, y, fmod=1)
-
-
-@emits("mod")
-def _mod(e: Emitter, node: Node, x: str, y: str) -> Any:
-    if not _no_integers(e, x):
-        _nonzero(node)
-        return e.op("Mod", x, y)
-    return refuse("ONNX's Mod of floats has the sign of x")
-
-
-def _nonzero(node: Node) -> None:
-    """Integer division by 0 stops the process in onnxruntime; only a divisor known not to be 0 is let through."""
-    divisor = node.operands[1]
-    assert divisor is not None
-    if divisor.tensor.dtype.is_integer and not never_zero(divisor):
-        refuse("the divisor may be 0, and ONNX leaves division of integers by 0 undefined")
-
-
-@lowers("div", "mod", "fmod")
-def _guarded(b: Builder, node: Node, x: Value, y: Value) -> Any:
-    """Of integers: 0 where the divisor is 0, as the op table has it."""
-    dtype = y.tensor.dtype
-    if not dtype.is_integer:
-        return float_mod(b, x, y) if node.op.name == "mod" else None
-    if never_zero(y):
-        if dtype.bits >= 32:
-            return None
-        # Known not to be 0, so only the element type can be in the way.
-        found = getattr(b, node.op.name)(b.cast(x, dtype=dtypes.i32), b.cast(y, dtype=dtypes.i32))
-        return b.cast(found, dtype=dtype)
-    zero = b.eq(y, 0)
-    found = getattr(b, node.op.name)(x, b.where(zero, 1, y))
-    return b.where(zero, 0, found)
-
-
-@lowers("floor_div")
-def _floor_div(b: Builder, node: Node, x: Value, y: Value) -> Any:
-    if x.tensor.dtype.is_integer:
-        if not x.tensor.dtype.is_signed:
-            return b.div(x, y)
-        # Rounded towards zero, minus one where the signs differ and something is left over.
-        return b.div(b.sub(x, b.mod(x, y)), y)
-    # As numpy does: what is left over taken off, the division is whole but for an error of rounding.
-    rest = b.fmod(x, y)
-    quotient = b.div(b.sub(x, rest), y)
-    below = b.logical_and(b.ne(rest, 0), b.ne(b.lt(rest, 0), b.lt(y, 0)))
-    return b.where(b.eq(y, 0), b.div(x, y), b.round(b.where(below, b.sub(quotient, 1), quotient)))
 
 
 @lowers("relu")
