@@ -33,6 +33,12 @@ class DType:
         self.is_signed = kind in ("int", "float", "complex")
         self.is_complex = kind == "complex"
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest value of an integer type."""
+        half = self.bits - self.is_signed
+        return -(1 << half) if self.is_signed else 0, (1 << half) - 1
+
     def __repr__(self) -> str:
         return self.name
 

@@ -13,6 +13,7 @@ import numpy as np
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, bounds
 from isthmus.ir.graph import Node, Value
+from isthmus.ir.ops.numerics import held
 from isthmus.ir.symbols import Symbols
 from isthmus.passes.rules import on
 
@@ -50,7 +51,9 @@ def counting(symbols: Symbols, value: Value | None) -> Counting | None:
 def _source(value: Value) -> Counting | None:
     node = value.producer
     if node is not None and node.op.name == "arange" and node.attrs["step"] == 1 and node.attrs["dtype"].is_integer:
-        return Counting(0, node.attrs["start"], value.tensor.shape[0])  # type: ignore[index]
+        start, length = node.attrs["start"], value.tensor.shape[0]  # type: ignore[index]
+        # the last one in a type that is too small for it starts again from below
+        return Counting(0, start, length) if held(node.attrs["dtype"], [(start, start + length - 1)]) else None
     weight = value.weight
     if weight is None or not weight.dtype.is_integer or not weight.shape or not 1 < weight.nbytes <= MAX_BYTES:
         return None

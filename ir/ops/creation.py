@@ -13,7 +13,7 @@ from isthmus.ir.attributes import DIM, DTYPE, INT
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, bounds, ceildiv, maximum
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, sample
-from isthmus.ir.ops.numerics import MAX_FOLLOWED, Elements
+from isthmus.ir.ops.numerics import MAX_FOLLOWED, Elements, held
 from isthmus.ir.shape_values import elements
 from isthmus.ir.types import Tensor, Type
 
@@ -44,7 +44,7 @@ class Arange(Op):
         count = _count(call, call["start"], call["stop"], call["step"])
         if not isinstance(count, int) or count > MAX_FOLLOWED or not call["dtype"].is_integer:
             return None
-        return (tuple(call["start"] + index * call["step"] for index in range(count)),)
+        return held(call["dtype"], (tuple(call["start"] + index * call["step"] for index in range(count)),))
 
     def samples(self) -> Iterable[Sample]:
         yield sample(stop=5)

@@ -16,7 +16,7 @@ from isthmus.ir.dims import Dim
 from isthmus.ir.dtypes import bool_
 from isthmus.ir.op import OPS, Call, Op, Operand, Sample, Trait, operands, register, rng, sample
 from isthmus.ir.ops import numerics
-from isthmus.ir.ops.numerics import Elements, compute, follow, unless_integer
+from isthmus.ir.ops.numerics import Elements, compute, follow, held, unless_integer
 from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Array
 
@@ -71,7 +71,7 @@ class Elementwise(Op):
         return compute(self.function, *operands, dtype=bool_.numpy if self.to_bool else None)
 
     def infer_value(self, call: Call, *operands: Elements) -> Sequence[Elements] | None:
-        return None if self.dims is None else follow(call, self.dims, operands)
+        return None if self.dims is None else held(call.dtype(0), follow(call, self.dims, operands))
 
     def samples(self) -> Iterable[Sample]:
         draws = rng()
@@ -285,7 +285,7 @@ class Cast(Op):
             return numerics.wide(x).astype(target.numpy) if small or x.dtype in numerics.SMALL else x.astype(target.numpy)
 
     def infer_value(self, call: Call, *operands: tuple[Dim, ...] | None) -> Sequence[tuple[Dim, ...] | None] | None:
-        return operands if call["dtype"] in dtypes.INDEX else None
+        return held(call["dtype"], operands) if call["dtype"] in dtypes.INDEX else None
 
     def samples(self) -> Iterable[Sample]:
         x = np.array([[-1.5, 0.0, 2.5], [7.25, -0.25, 1e-3]], np.float32)

@@ -10,6 +10,7 @@ import numpy as np
 
 from isthmus.ir import dims, dtypes
 from isthmus.ir.dims import Dim
+from isthmus.ir.dtypes import DType
 from isthmus.ir.op import Call
 from isthmus.ir.types import Tensor
 from isthmus.ir.weights import Array
@@ -94,7 +95,9 @@ Elements = tuple[Dim, ...] | None
 def follow(
     call: Call, function: Callable[..., Any], operands: Sequence[Elements], indices: Sequence[int] | None = None
 ) -> Sequence[Elements] | None:
-    """`infer_value` by an array function that also works on arrays of dims; only of i64 and i32, where nothing wraps.
+    """`infer_value` by an array function that also works on arrays of dims; only of i64 and i32.
+
+    Ops that compute numbers, and do not only move them, ask `held` about the result.
 
     Args:
         call: where the operands' shapes are.
@@ -117,6 +120,19 @@ def follow(
     except (ZeroDivisionError, IndexError):
         return None
     return None if result.size > MAX_FOLLOWED else (tuple(result.reshape(-1).tolist()),)
+
+
+def held(dtype: DType, found: Sequence[Elements] | None) -> Sequence[Elements] | None:
+    """The elements where an integer type surely holds each of them; None where one may wrap.
+
+    A size without an upper limit counts as held by 64 bits, as the sizes of all tensors are.
+    """
+    least, most = dtype.limits
+    unlimited = (-dims.INF, dims.INF) if dtype is dtypes.i64 else ()
+    for lo, hi in (dims.bounds(dim) for elements in found or () for dim in elements or ()):
+        if not ((lo >= least or lo in unlimited) and (hi <= most or hi in unlimited)):
+            return None
+    return found
 
 
 def _divisor(dim: Dim) -> Dim:

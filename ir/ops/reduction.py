@@ -14,7 +14,7 @@ from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, product
 from isthmus.ir.dtypes import i64
 from isthmus.ir.op import OPS, Call, Op, Operand, Sample, Trait, operands, register, rng, sample
-from isthmus.ir.ops.numerics import Elements, compute, follow, highest, lowest
+from isthmus.ir.ops.numerics import Elements, compute, follow, held, highest, lowest
 from isthmus.ir.types import Tensor, Type
 
 Function = Callable[..., Any]
@@ -65,7 +65,8 @@ class Reduction(Op):
     def infer_value(self, call: Call, *operands: Elements) -> Sequence[Elements] | None:
         if not self.follows:
             return None
-        return follow(call, lambda x: self.function(x, axis=tuple(call["axes"]), keepdims=call["keepdims"]), operands)
+        axes, keepdims = tuple(call["axes"]), call["keepdims"]
+        return held(call.dtype(0), follow(call, lambda x: self.function(x, axis=axes, keepdims=keepdims), operands))
 
     def samples(self) -> Iterable[Sample]:
         draws = rng()

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 from golden import check
 
-from isthmus.passes import DeadCode, DimArithmetic
+from isthmus.ir import Builder, Graph, Tensor
+from isthmus.ir.dtypes import f32, i32, i64, u8
+from isthmus.ir.interpreter import run
+from isthmus.ir.shape_values import elements
+from isthmus.passes import DeadCode, DimArithmetic, Fold, run_passes
 
 GOLDEN = {
     "shape, gather, concat, reshape": (
@@ -148,3 +155,42 @@ def test_becomes(name: str) -> None:
 @pytest.mark.parametrize("name", STAYS)
 def test_stays(name: str) -> None:
     check([DimArithmetic(), DeadCode()], STAYS[name])
+
+
+I32 = np.iinfo(np.int32)
+
+
+@pytest.mark.parametrize(
+    ("build", "exact"),
+    [
+        (lambda b, n: b.mul(np.int32(65536), np.int32(65536)), 0),
+        (lambda b, n: b.add(np.int64(2**63 - 1), np.int64(1)), -(2**63)),
+        (lambda b, n: b.neg(np.int32(I32.min)), I32.min),
+        (lambda b, n: b.div(np.int32(I32.min), np.int32(-1)), I32.min),
+        (lambda b, n: b.cast(np.int64(2**40 + 3), dtype=i32), 3),
+        (lambda b, n: b.reduce_prod(np.array([65536, 65536, 3], np.int32), axes=[0]), 0),
+        (lambda b, n: b.reduce_sum(np.array([I32.max, 1], np.int32), axes=[0]), I32.min),
+        (lambda b, n: b.reduce_sum(b.cast(b.arange(start=-5, stop=5, dtype=u8), dtype=i64), axes=[0]), 5 * 256 - 5),
+        (lambda b, n: b.cast(b.mul(b.cast(n, dtype=i32), np.int32(2**30)), dtype=i64), -(2**31)),
+    ],
+)
+def test_numbers_that_wrap_are_not_followed(build: Any, exact: int) -> None:
+    g = Graph()
+    b = Builder(g)
+    n = g.symbols.declare("N", 1, 8).dim
+    x = g.add_input(Tensor(f32, (n,)), "x")
+    found = build(b, b.size(n))
+    assert elements(found) is None
+    g.set_outputs([x, found])
+    for _ in range(2):
+        assert run(g, [np.zeros(2, np.float32)])[1] == exact
+        run_passes(g, [DimArithmetic(), Fold(), DeadCode()], verify=True)
+
+
+def test_a_size_is_followed_where_its_type_surely_holds_it() -> None:
+    g = Graph()
+    b = Builder(g)
+    small, any_ = g.symbols.declare("N", 1, 8).dim, g.symbols.declare("M").dim
+    assert elements(b.mul(b.cast(b.size(small), dtype=i32), np.int32(4))) == (4 * small,)
+    assert elements(b.mul(b.size(any_), np.int64(4))) == (4 * any_,)
+    assert elements(b.cast(b.size(any_), dtype=i32)) is None

@@ -145,6 +145,26 @@ STAYS = {
           return %1, %y
         }
         """,
+    "counting that starts again from below": """
+        graph @main(%x: f32[4]) {
+          %0: u8[300] = arange() {stop=300, dtype=u8}
+          %1: u8[] = constant() {value=weight<u8[] [100]>}
+          %2: bool[300] = ge(%0, %1)
+          %3: i8[200] = arange() {stop=200, dtype=i8}
+          %4: i8[] = constant() {value=weight<i8[] [-1]>}
+          %5: bool[200] = gt(%3, %4)
+          return %x, %2, %5
+        }
+        """,
+    "counting a size that may be too large": """
+        symbol S
+        graph @main(%x: f32[S]) {
+          %0: i32[S] = arange() {stop=S, dtype=i32}
+          %1: i32[] = constant() {value=weight<i32[] [0]>}
+          %2: bool[S] = ge(%0, %1)
+          return %x, %2
+        }
+        """,
     "every other place": """
         graph @main(%x: f32[8, 3]) {
           %0: i64[4] = arange() {start=0, stop=8, step=2}
