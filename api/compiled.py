@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from isthmus.ir.checks import check_inputs
+from isthmus.ir.errors import UsageError
 from isthmus.verification import Call, VerifyReport, verify
 
 if TYPE_CHECKING:
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 
 class Compiled:
     """A model in its target's form. Call it as you would call the model.
+
+    It refers to the model's weights and does not copy them. When one is changed in place after the compilation, calls,
+    `verify` and `save` raise `CaptureError` (see `TorchWeight` for what is noticed); new weights in place of the old
+    ones leave it as it was compiled.
 
     Attributes:
         captured: the source: how arguments become inputs, and outputs the model's own structure.
@@ -52,10 +58,15 @@ class Compiled:
             kwargs: its keyword arguments.
 
         Raises:
-            UsageError: they are not of the structure that the model was compiled with.
+            UsageError: they are not of the structure, dtypes and sizes that the model was compiled for; sizes must be
+                in their ranges and keep every assumption of the graph that they decide.
             EvaluationError: the runtime refuses them.
+            CaptureError: a weight of the model was changed since.
         """
-        return self.captured.unflatten(self.artefact.run(self.captured.flatten(args, kwargs)))
+        self.captured.check()
+        inputs = self.captured.flatten(args, kwargs)
+        check_inputs(self.graph, inputs, UsageError)
+        return self.captured.unflatten(self.artefact.run(inputs))
 
     def verify(
         self, inputs: Sequence[Any] | None = None, seeds: int = 3, rtol: float = 1e-4, atol: float = 1e-5
@@ -73,7 +84,9 @@ class Compiled:
         Raises:
             MismatchError: they disagree; it holds a table of all outputs. Behind random ops, only dtypes and shapes
                 are compared.
+            CaptureError: a weight of the model was changed since.
         """
+        self.captured.check()
         calls = None if inputs is None else [_as_call(call) for call in inputs]
         return verify(self.captured, self.artefact.run, calls, seeds=seeds, rtol=rtol, atol=atol)
 
@@ -88,7 +101,9 @@ class Compiled:
 
         Raises:
             FileError: it could not be written; nothing half-written is left.
+            CaptureError: a weight of the model was changed since.
         """
+        self.captured.check()
         return self.artefact.save(path)
 
     def __repr__(self) -> str:

@@ -41,8 +41,8 @@ class Report(BaseModel):
         nodes: nodes behind each stage, constants left out: ``captured``, ``passes``, ``legal``, ``artefact``.
         passes: each pass that ran, in order.
         legalized: rewrites by op that the target could not take as it was.
-        notes: what a user should know: what is assumed about sizes, buffers that the model writes to, and so on.
-        assumptions: what the compiled model takes for granted about its sizes, alone.
+        notes: what a user should know: buffers that the model writes to, and so on.
+        assumptions: what the compiled model takes for granted about its sizes.
         inputs: type of each input, by name.
         outputs: type of each output, by name.
         weights_bytes: bytes of all weights, tied ones once.
@@ -79,6 +79,7 @@ class Report(BaseModel):
                  (("inputs", self.inputs), ("outputs", self.outputs)) if types]  # fmt: skip
         if self.legalized:
             lines.append(f"legalized: {_counts(self.legalized)}")
+        lines += [f"holds only for {assumption}" for assumption in self.assumptions]
         lines += [f"note: {note}" for note in self.notes]
         return text(title, stages, *([passes] if self.passes else []), *lines)
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
 
+from isthmus.ir.checks import RELATIONS
 from isthmus.ir.dims import Symbol, evaluate, resolve, symbols
 from isthmus.ir.graph import Graph, type_symbols
 from isthmus.ir.symbols import Assumption
 
-_RELATIONS = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
 _REACH = 128
 """How many values of one symbol are tried."""
 
@@ -86,4 +83,4 @@ def _search(free: Sequence[Symbol], wanted: Sequence[int], assumptions: Sequence
 
 def _holds(assumption: Assumption, values: dict[Symbol, int]) -> bool:
     left, right = (evaluate(resolve(dim), values) for dim in (assumption.left, assumption.right))
-    return bool(_RELATIONS[assumption.relation](left, right))
+    return RELATIONS[assumption.relation](left, right)

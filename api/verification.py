@@ -9,8 +9,9 @@ import ml_dtypes
 import numpy as np
 from pydantic import BaseModel, Field
 
+from isthmus.ir.checks import check_inputs
 from isthmus.ir.dtypes import from_numpy
-from isthmus.ir.errors import EvaluationError, MismatchError, UnavailableError
+from isthmus.ir.errors import EvaluationError, MismatchError, UnavailableError, UsageError
 from isthmus.ir.graph import Graph, Value
 from isthmus.ir.op import Trait
 from isthmus.sizes import other_sizes
@@ -120,6 +121,7 @@ def verify(
         atol: absolute tolerance, as a share of the output's greatest absolute value.
 
     Raises:
+        UsageError: no runs are asked for, or given inputs do not fit what the model was compiled for.
         MismatchError: an output differs, the compiled form cannot run, or no run could be compared.
         UnavailableError: what the target runs on is not on this machine.
     """
@@ -128,6 +130,7 @@ def verify(
     for seed, sizes, (args, kwargs) in _calls(captured, calls, seeds):
         turn = Round(seed=seed, sizes=sizes)
         inputs = captured.flatten(args, kwargs)
+        check_inputs(captured.graph, inputs, UsageError)
         try:
             wanted = captured.eager(args, kwargs)
         except Exception as error:  # the user's model may raise anything at sizes it was not made for

@@ -9,7 +9,8 @@ import numpy as np
 
 from isthmus.ir import attributes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, Expr, Symbol, evaluate, resolve
+from isthmus.ir.checks import bind_inputs, check_shape, check_sizes, check_type
+from isthmus.ir.dims import Dim, Symbol, evaluate, resolve
 from isthmus.ir.dtypes import from_numpy
 from isthmus.ir.errors import EvaluationError, IsthmusError
 from isthmus.ir.graph import Graph, Node, Value
@@ -35,16 +36,7 @@ def run(graph: Graph, inputs: Sequence[Any], listener: Listener | None = None) -
     interpreter = _Interpreter(listener)
     dims: dict[Symbol, int] = {}
     interpreter.enter(graph, _arrays(graph, inputs), dims)
-    for assumption in graph.symbols.assumptions:
-        try:
-            left, right = evaluate(resolve(assumption.left), dims), evaluate(resolve(assumption.right), dims)
-        except KeyError:
-            continue  # about a size that is known only later
-        relations = {"==": left == right, "!=": left != right, "<": left < right, "<=": left <= right}
-        relations |= {">": left > right, ">=": left >= right}
-        if not relations[assumption.relation]:
-            found = f"{left}, {right}"
-            raise EvaluationError(f"the graph holds only for {assumption}", location=assumption.location, found=found)
+    check_sizes(graph.symbols, dims)
     return interpreter.body(graph, dims)
 
 
@@ -57,43 +49,8 @@ class _Interpreter:
         self.dying: dict[Graph, dict[Node, list[Value]]] = {}
 
     def enter(self, graph: Graph, arguments: Sequence[Any], dims: dict[Symbol, int]) -> None:
-        later = []
-        for value, argument in zip(graph.inputs, arguments, strict=True):
-            self.env[value] = argument
-            if isinstance(value.type, Tensor) and isinstance(argument, np.ndarray):
-                self.check(value, argument)
-                if value.type.shape is not None:
-                    for dim, size in zip(value.type.shape, argument.shape, strict=True):
-                        if isinstance(dim, Expr) and dim.symbol is not None:
-                            dims.setdefault(dim.symbol, size)
-                    later.append((value, value.type.shape, argument.shape))
-        for value, shape, sizes in later:
-            self.agree(value, shape, sizes, dims)
-
-    def check(self, value: Value, array: Any) -> None:
-        type = value.type
-        assert isinstance(type, Tensor)
-        if from_numpy(array.dtype) is not type.dtype or (type.shape is not None and len(type.shape) != array.ndim):
-            what = f"{value.name or 'a value'} has another type"
-            raise EvaluationError(what, expected=str(type), found=f"{array.dtype}{list(array.shape)}", location=value.location)
-
-    def agree(self, value: Value, shape: tuple[Dim, ...], sizes: tuple[int, ...], dims: dict[Symbol, int]) -> None:
-        """Binds symbols that stand alone, and holds every other dim against the actual size."""
-        for dim, size in zip(shape, sizes, strict=True):
-            if dim.__class__ is int:
-                expected = dim
-            elif (symbol := dim.symbol) is not None and symbol not in dims:  # type: ignore[union-attr]
-                dims[symbol] = size
-                continue
-            else:
-                try:
-                    expected = evaluate(resolve(dim), dims)
-                except KeyError:
-                    continue  # binds no symbol and uses one that nothing binds before
-            if expected != size:
-                what = f"{value.name or 'a value'} has another size than its type says"
-                found = f"{list(sizes)} with {', '.join(f'{s}={n}' for s, n in dims.items())}"
-                raise EvaluationError(what, expected=str(value.type), found=found, location=value.location)
+        self.env.update(zip(graph.inputs, arguments, strict=True))
+        bind_inputs(graph, arguments, dims)
 
     def body(self, graph: Graph, dims: dict[Symbol, int]) -> list[Any]:
         dying = self.dying.get(graph)
@@ -138,9 +95,9 @@ class _Interpreter:
         for value, result in zip(node.results, results, strict=True):
             if isinstance(value.type, Tensor):
                 result = np.asarray(result)
-                self.check(value, result)
+                check_type(value, result)
                 if value.type.shape is not None:
-                    self.agree(value, value.type.shape, result.shape, dims)
+                    check_shape(value, value.type.shape, result.shape, dims)
             self.env[value] = result
         if self.listener is not None:
             self.listener(node, results)

@@ -1,0 +1,114 @@
+"""Whether contents fit the types that a graph gives them, and sizes what it takes for granted."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from isthmus.ir.dims import Dim, Expr, Symbol, evaluate, resolve
+from isthmus.ir.dtypes import from_numpy
+from isthmus.ir.errors import EvaluationError, IsthmusError
+from isthmus.ir.graph import Graph, Value
+from isthmus.ir.symbols import Symbols
+from isthmus.ir.types import Tensor
+
+Raise = type[IsthmusError]
+"""The kind of error that says that something does not fit."""
+
+RELATIONS: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+def check_inputs(graph: Graph, inputs: Sequence[Any], error: Raise = EvaluationError) -> dict[Symbol, int]:
+    """Holds inputs against their types, and their sizes against the graph's assumptions and its symbols' ranges.
+
+    Args:
+        graph: a graph at the top.
+        inputs: an array for each tensor input; others are not looked into.
+        error: the kind to raise.
+
+    Returns:
+        The size that each symbol is bound to.
+
+    Raises:
+        error: an input has another dtype, rank or size; or a size breaks an assumption or leaves a range.
+    """
+    if len(inputs) != len(graph.inputs):
+        raise error(f"{graph.name} takes {len(graph.inputs)} inputs, got {len(inputs)}")
+    sizes: dict[Symbol, int] = {}
+    bind_inputs(graph, inputs, sizes, error)
+    check_sizes(graph.symbols, sizes, error)
+    return sizes
+
+
+def bind_inputs(graph: Graph, inputs: Sequence[Any], sizes: dict[Symbol, int], error: Raise = EvaluationError) -> None:
+    """Holds inputs against their types, and adds what their sizes bind."""
+    later = []
+    for value, content in zip(graph.inputs, inputs, strict=True):
+        if isinstance(value.type, Tensor) and isinstance(content, np.ndarray):
+            check_type(value, content, error)
+            if value.type.shape is not None:
+                for dim, size in zip(value.type.shape, content.shape, strict=True):
+                    if isinstance(dim, Expr) and dim.symbol is not None:
+                        sizes.setdefault(dim.symbol, size)
+                later.append((value, value.type.shape, content.shape))
+    for value, shape, actual in later:  # a dim over several symbols may stand in front of those that bind them
+        check_shape(value, shape, actual, sizes, error)
+
+
+def check_type(value: Value, array: np.ndarray[Any, Any], error: Raise = EvaluationError) -> None:
+    """Raises where an array has another dtype or rank than its value."""
+    type = value.type
+    assert isinstance(type, Tensor)
+    try:
+        dtype = str(from_numpy(array.dtype))
+    except KeyError:  # none of ours
+        dtype = str(array.dtype)
+    if dtype != str(type.dtype) or (type.shape is not None and len(type.shape) != array.ndim):
+        what = f"{value.name or 'a value'} has another type"
+        raise error(what, expected=str(type), found=f"{dtype}{list(array.shape)}", location=value.location)
+
+
+def check_shape(
+    value: Value, shape: Sequence[Dim], actual: Sequence[int], sizes: dict[Symbol, int], error: Raise = EvaluationError
+) -> None:
+    """Binds symbols that stand alone, and holds every other dim against the actual size."""
+    for dim, size in zip(shape, actual, strict=True):
+        if dim.__class__ is int:
+            expected = dim
+        elif (symbol := dim.symbol) is not None and symbol not in sizes:  # type: ignore[union-attr]
+            sizes[symbol] = size
+            continue
+        else:
+            try:
+                expected = evaluate(resolve(dim), sizes)
+            except KeyError:
+                continue  # binds no symbol and uses one that nothing binds before
+        if expected != size:
+            what = f"{value.name or 'a value'} has another size than its type says"
+            known = ", ".join(f"{symbol}={number}" for symbol, number in sizes.items())
+            found = f"{list(actual)}{f' with {known}' if known else ''}"
+            raise error(what, expected=str(value.type), found=found, location=value.location)
+
+
+def check_sizes(symbols: Symbols, sizes: Mapping[Symbol, int], error: Raise = EvaluationError) -> None:
+    """Raises where sizes break an assumption or leave a range; what is about sizes that are known later is left."""
+    known = ", ".join(f"{symbol}={number}" for symbol, number in sizes.items())
+    for assumption in symbols.assumptions:
+        try:
+            left, right = (evaluate(resolve(dim), sizes) for dim in (assumption.left, assumption.right))
+        except KeyError:
+            continue
+        if not RELATIONS[assumption.relation](left, right):
+            raise error(f"the graph holds only for {assumption}", location=assumption.location, found=known or f"{left}, {right}")
+    for symbol in symbols.by_name.values():
+        try:
+            size = evaluate(resolve(symbol.dim), sizes)
+        except KeyError:
+            continue
+        if not symbol.lo <= size <= symbol.hi:
+            raise error(f"the size {symbol} is out of its range", expected=f"{symbol.lo} to {symbol.hi}", found=str(size))

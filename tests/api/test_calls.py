@@ -1,0 +1,47 @@
+"""Calls of a compiled model: what is held against what it was compiled for, and how arguments are bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import isthmus
+from isthmus.errors import UsageError
+
+X = torch.randn(4, 5)
+HERE = Path(__file__).name
+
+
+def branches(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.shape[0] > 3 else x * 3
+
+
+@pytest.mark.parametrize("target", ["onnx", "reference"])
+@pytest.mark.parametrize(("given", "told"), [
+    (torch.ones(2, 5), f"holds only for N > 3\n  at .*{HERE}:{branches.__code__.co_firstlineno + 1}"),
+    (torch.ones(4, 6), r"x has another size(.|\n)*f32\[N, 5\]"), (torch.ones(4), "x has another type"),
+    (torch.ones(4, 5, dtype=torch.float64), r"x has another type(.|\n)*f64\[4, 5\]"),
+])  # fmt: skip
+def test_a_call_that_the_graph_does_not_hold_for_is_refused(target: str, given: torch.Tensor, told: str) -> None:
+    net = isthmus.compile(branches, X, dynamic_shapes={"x": {0: "N"}}, target=target)
+    with pytest.raises(UsageError, match=told):
+        net(given)
+    with pytest.raises(UsageError, match=told):
+        net.verify([(given,)])
+    assert torch.equal(net(X), branches(X))
+
+
+def test_a_declared_range_is_kept() -> None:
+    net = isthmus.compile(torch.relu, X, dynamic_shapes=[{0: torch.export.Dim("q", min=2, max=6)}])
+    assert net(torch.ones(6, 5)).shape == (6, 5)
+    for size in (1, 7):
+        with pytest.raises(UsageError, match=f"q is out of its range\n  expected: 2 to 6\n  found: {size}"):
+            net(torch.ones(size, 5))
+
+
+def test_the_report_says_what_the_model_holds_only_for() -> None:
+    net: Any = isthmus.compile(branches, X, dynamic_shapes={"x": {0: "N"}})
+    assert any(line.startswith("holds only for N > 3 (at ") for line in str(net.report).splitlines())

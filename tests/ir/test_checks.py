@@ -1,0 +1,93 @@
+"""What inputs are held against before a graph runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from isthmus.ir import Graph, Tensor
+from isthmus.ir.checks import RELATIONS, check_inputs
+from isthmus.ir.dims import Dim
+from isthmus.ir.dtypes import f32
+from isthmus.ir.errors import EvaluationError, UsageError
+from isthmus.ir.interpreter import run
+from isthmus.ir.location import Location
+
+
+def graph_of(graph: Graph, *shapes: tuple[Dim, ...]) -> Graph:
+    values = [graph.add_input(Tensor(f32, shape), f"x{index}") for index, shape in enumerate(shapes)]
+    graph.set_outputs(values)
+    return graph
+
+
+def zeros(*shapes: tuple[int, ...]) -> list[Any]:
+    return [np.zeros(shape, np.float32) for shape in shapes]
+
+
+def both(graph: Graph, inputs: list[Any], told: str) -> None:
+    """The interpreter and a caller's own kind of error."""
+    with pytest.raises(EvaluationError, match=told):
+        run(graph, inputs)
+    with pytest.raises(UsageError, match=told):
+        check_inputs(graph, inputs, UsageError)
+
+
+def test_sizes_are_bound_wherever_they_stand() -> None:
+    graph = Graph()
+    n = graph.symbols.declare("N").dim
+    graph_of(graph, (2 * n, 3), (n,))
+    assert check_inputs(graph, zeros((8, 3), (4,))) == {n.symbol: 4}
+    both(graph, zeros((9, 3), (4,)), "x0 has another size")
+    both(graph, zeros((8, 4), (4,)), "x0 has another size")
+
+
+@pytest.mark.parametrize("array", [np.zeros(3), np.zeros((3, 1), np.float32), np.zeros(3, object), np.array(["a"] * 3)])
+def test_dtype_and_rank(array: Any) -> None:
+    graph = graph_of(Graph(), (3,))
+    both(graph, [array], r"x0 has another type(.|\n)*expected: f32\[3\]")
+    both(graph, [], "takes 1 inputs, got 0")
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_an_assumption_is_told_with_its_place(relation: str) -> None:
+    holds = RELATIONS[relation]
+    graph = Graph()
+    n = graph.symbols.declare("N").dim
+    graph_of(graph, (n,))
+    graph.symbols.location = Location("net.py", 7)
+    graph.symbols.assume(relation, n % 4, 2)
+    for size in (5, 6, 7):
+        if holds(size % 4, 2):
+            check_inputs(graph, zeros((size,)))
+        else:
+            both(graph, zeros((size,)), rf"holds only for N % 4 {relation} 2\n  at net.py:7(.|\n)*N={size}")
+
+
+def test_what_is_known_only_later_is_left() -> None:
+    graph = Graph()
+    n = graph.symbols.declare("N").dim
+    graph_of(graph, (n,))
+    graph.symbols.assume("<", graph.symbols.fresh(), n)
+    assert check_inputs(graph, zeros((3,))) == {n.symbol: 3}
+
+
+@pytest.mark.parametrize(("size", "fits"), [(1, False), (2, True), (6, True), (7, False)])
+def test_ranges(size: int, fits: bool) -> None:
+    graph = Graph()
+    graph_of(graph, (graph.symbols.declare("N", lo=2, hi=6).dim,))
+    if fits:
+        check_inputs(graph, zeros((size,)))
+    else:
+        both(graph, zeros((size,)), rf"the size N is out of its range\n  expected: 2 to 6\n  found: {size}")
+
+
+def test_the_range_of_a_size_that_was_joined_to_another() -> None:
+    graph = Graph()
+    n, m = graph.symbols.declare("N").dim, graph.symbols.declare("M", hi=6).dim
+    graph_of(graph, (n,))
+    assert m.symbol is not None
+    m.symbol.joined = 2 * n
+    check_inputs(graph, zeros((3,)))
+    both(graph, zeros((4,)), "the size M is out of its range")
