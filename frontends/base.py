@@ -48,6 +48,14 @@ class Captured(ABC):
     seconds: dict[str, float] = field(default_factory=dict)
 
     @abstractmethod
+    def check(self) -> None:
+        """That the source's weights are those that were captured: all of them, also those that a pass has folded since.
+
+        Raises:
+            CaptureError: one was changed.
+        """
+
+    @abstractmethod
     def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
         """The content of the graph's inputs, from a call of the model.
 

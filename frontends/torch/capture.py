@@ -58,6 +58,11 @@ class TorchCaptured(Captured):
     spec: pytree.TreeSpec
     leaves: list[Any]
     written: list[str]
+    weights: list[TorchWeight]
+
+    def check(self) -> None:
+        for weight in self.weights:
+            weight.check()
 
     def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
         return self.inputs.arrays(args, kwargs or {})
@@ -158,11 +163,12 @@ def capture(
         seconds["second watch"] = time.perf_counter() - second
     graph = first.graph
     graph.settle()
-    for weight in graph.weights():
-        if isinstance(weight, TorchWeight):
-            weight.seal()
+    weights = [weight for weight in graph.weights() if isinstance(weight, TorchWeight)]
+    for weight in weights:
+        weight.seal()
     captured = TorchCaptured(graph, [leaf.name for leaf in inputs.leaves], [], notes, seconds)
     captured.source, captured.inputs, captured.spec, captured.leaves = source, inputs, first.spec, first.leaves
+    captured.weights = weights
     captured.written = list(first.written)
     captured.notes += [*first.watcher.notes, *first.watcher.sizes.notes]
     captured.notes += [f"assumed: {assumption} ({assumption.location})" for assumption in graph.symbols.assumptions]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -12,22 +13,28 @@ from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import CaptureError
 from isthmus.ir.weights import Array, Weight
 
+SAMPLES: Final = 64
+"""So many elements of a weight are remembered, to notice writes that torch does not count."""
+
 
 class TorchWeight(Weight):
     """A zero-copy view of a torch tensor's storage (a copy, while it is read, for a tensor on another device).
 
+    Once sealed, it notices what happens to the tensor: another dtype, shape or storage; every write that torch counts;
+    and of the others (through ``.data`` or numpy) those that change one of `SAMPLES` elements, evenly spaced. A write
+    past torch to a part of the tensor that holds none of them goes unnoticed: to notice it would be to read all weights.
+    A module that is given another tensor in this one's place changes nothing here.
+
     Attributes:
         tensor: the tensor; kept alive.
-        version: the tensor's version at the end of the capture; None before (writes of the watched model count it up
-            and leave the content alone).
     """
 
-    __slots__ = ("tensor", "version")
+    __slots__ = ("_seen", "tensor")
 
     def __init__(self, tensor: torch.Tensor, name: str = "") -> None:
         super().__init__(dtype_of(tensor.dtype), tuple(tensor.shape), name)
         self.tensor = tensor
-        self.version: int | None = None
+        self._seen: tuple[tuple[Any, ...], Callable[[], bytes], bytes] | None = None
 
     @property
     def key(self) -> Hashable:
@@ -38,21 +45,48 @@ class TorchWeight(Weight):
         """The content.
 
         Raises:
-            CaptureError: the tensor was written to since the capture.
+            CaptureError: the tensor was changed since the capture.
         """
-        if self.version is not None and self.tensor._version != self.version:
-            raise CaptureError(
-                f"the weight {self.name or 'of a constant'} was changed since the model was captured",
-                remedy="capture the model again, or give it a copy that is not trained on",
-            )
+        self.check()
         return contents(self.tensor)
 
     def seal(self) -> None:
-        """From now on a write to the tensor is an error when the weight is read."""
-        self.version = self.tensor._version
+        """From now on a change of the tensor is an error; writes of the watched model count up its version before."""
+        sample = _sampler(self.tensor)
+        self._seen = _form(self.tensor), sample, sample()
+
+    def check(self) -> None:
+        """Raises CaptureError when the tensor was changed since it was sealed."""
+        if self._seen is None:
+            return
+        form, sample, content = self._seen
+        if form != _form(self.tensor) or content != sample():  # the sample's memory is there while the form is the same
+            raise CaptureError(
+                f"the weight {self.name or 'of a constant'} was changed since the model was captured",
+                remedy="compile the model again, or compile a copy that is not trained on",
+            )
 
     def rows(self, start: int, stop: int) -> Array:
         return self.array()[start:stop]
+
+
+def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Where and how a tensor lies, and how many writes torch has counted."""
+    version = 0 if tensor.is_inference() else tensor._version
+    return tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), tensor.device, version
+
+
+def _sampler(tensor: torch.Tensor) -> Callable[[], bytes]:
+    """What reads a sample of a tensor's storage, every time anew."""
+    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunctionSubclass():
+        if not tensor.numel() or tensor.is_meta:
+            return bytes
+        span = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+        step = span // SAMPLES | 1  # odd, so that it is no multiple of a row's length, which is mostly even
+        places = tensor.detach().as_strided((min(SAMPLES, (span - 1) // step + 1),), (step,))
+        if places.device.type == "cpu" and not places.is_conj() and not places.is_neg():
+            return contents(places).tobytes  # of the same memory: some ten times as fast as by way of torch
+        return lambda: contents(places).tobytes()
 
 
 def contents(tensor: torch.Tensor) -> Array:
