@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from isthmus.ir.builder import Builder
 from isthmus.ir.graph import Value
+from isthmus.passes.extent import leaves_something
 from isthmus.passes.matcher import Match
 from isthmus.passes.rules import refuse, rule
 
@@ -94,7 +95,11 @@ def _(b: Builder, m: Match) -> Any:
         return refuse("the scale is not a constant number", factor)
     if m.mask is not None and m.mask.tensor.rank > rank:
         return refuse("the mask has more axes than the scores", m.mask)
+    if m.mask is not None and not leaves_something(m.mask):
+        return refuse("the mask may leave nothing of a row: a softmax gives nan there, and attention zeros", m.mask)
     number = float(held.array().item())
+    if m.divisor is not None and not number:
+        return refuse("the scores are divided by zero", factor)
     return b.attention(m.q, _keys(b, m.k, m.perm), m.v, m.mask, scale=number if m.divisor is None else 1.0 / number)
 
 

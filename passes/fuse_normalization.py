@@ -23,8 +23,8 @@ def _trailing(m: Match, axes: tuple[int, ...]) -> int | Refused:
 
 def _epsilon(value: Value) -> float | Refused:
     weight = value.weight
-    if weight is None or weight.size != 1:
-        return refuse("the epsilon is not a constant number", value)
+    if weight is None or weight.size != 1 or not weight.dtype.is_float:
+        return refuse("the epsilon is not a constant real number", value)
     return float(weight.array().item())
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from isthmus.ir.builder import Builder
-from isthmus.ir.errors import IsthmusError
+from isthmus.ir.errors import InferError, IsthmusError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import merge
 from isthmus.ir.op import Op, Trait
@@ -120,7 +120,10 @@ def attempt(rule: Rewrite, root: Node, maker: str, trace: Trace | None = None, d
     for match in rule.find(root, trace):
         made = _Made(root)
         assert root.graph is not None
-        found = rule.build(Builder(root.graph, root, root.location), match)
+        try:
+            found = rule.build(Builder(root.graph, root, root.location), match)
+        except InferError as error:  # what the rule would put there is not valid here
+            found = Refused(f"{error.op}: {error.message}" if error.op else error.message)
         if found is None:
             made.discard()
             continue

@@ -11,7 +11,7 @@ import pytest
 from golden import assert_same, draw_inputs
 
 from isthmus.ir import Builder, Graph, Tensor, Value
-from isthmus.ir.dtypes import f32
+from isthmus.ir.dtypes import DType, bool_, c64, f32
 from isthmus.ir.interpreter import run
 from isthmus.passes import CommonSubexpressions, DeadCode, Fold, Fuse, run_passes
 
@@ -287,3 +287,58 @@ def test_parts_read_elsewhere_are_not_fused_away() -> None:
         return b.concat([b.mul(x, y), y], axis=1)
 
     assert fused(both) == ["sigmoid", "mul", "concat"]
+
+
+HIDING = np.where(np.tri(6, dtype=bool), 0, -np.inf).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("mask", "fuses"),
+    [
+        (lambda b, keep, free: HIDING, True),
+        (lambda b, keep, free: np.where(np.tri(6, k=-1, dtype=bool), 0, -np.inf).astype(np.float32), False),
+        (lambda b, keep, free: b.where(keep, 0.0, b.constant(np.float32(-1e9))), True),
+        (lambda b, keep, free: b.where(keep, 0.0, b.constant(np.float32(-np.inf))), False),
+        (lambda b, keep, free: b.mul(b.sub(1.0, b.cast(keep, dtype=f32)), np.finfo(np.float32).min), True),
+        (lambda b, keep, free: b.mul(b.sub(1.0, free), np.finfo(np.float32).min), False),
+        (lambda b, keep, free: b.mul(b.sub(1.5, b.cast(keep, dtype=f32)), np.finfo(np.float32).min), False),
+        (lambda b, keep, free: b.trilu(b.expand(np.float32(-np.inf), shape=[6, 6]), upper=True, diagonal=1), True),
+        (lambda b, keep, free: b.trilu(b.expand(np.float32(-np.inf), shape=[6, 6]), upper=True, diagonal=0), False),
+        (lambda b, keep, free: free, False),
+    ],
+)
+def test_attention_hides_no_row_that_a_softmax_makes_nan(mask: Any, fuses: bool) -> None:
+    g = Graph()
+    b = Builder(g)
+    x = g.add_input(Tensor(f32, (2, 6, 8)), "x")
+    keep, free = g.add_input(Tensor(bool_, (6, 6)), "keep"), g.add_input(Tensor(f32, (6, 6)), "free")
+    scores = b.add(b.mul(b.matmul(x, b.permute(x, perm=[0, 2, 1])), 0.25), mask(b, keep, free))
+    g.set_outputs([b.matmul(b.softmax(scores, axis=2), x)])
+    inputs = [draw(2, 6, 8), np.arange(36).reshape(6, 6) % 7 > 2, HIDING.T[::-1].T]
+    inputs[1][2] = False
+    before = run(g, inputs)
+    run_passes(g, [Fuse(), DeadCode()], verify=True)
+    assert_same(before, run(g, inputs), 1e-5)
+    assert any(node.op.name == "attention" for node in g.nodes) is fuses
+
+
+def test_scores_divided_by_zero_stay() -> None:
+    def build(b: Any, x: Any) -> Any:
+        q, k, v = heads(b, x)
+        return b.matmul(b.softmax(b.div(b.matmul(q, k), 0.0), axis=-1), v)
+
+    assert "attention" not in fused(build)
+
+
+@pytest.mark.parametrize("dtype", [bool_, c64])
+def test_element_types_that_a_coarse_op_lacks_stay(dtype: DType) -> None:
+    g = Graph()
+    b: Any = Builder(g)
+    x = g.add_input(Tensor(dtype, (4,)), "x")
+    if dtype is bool_:
+        g.set_outputs([b.maximum(x, b.constant(np.False_))])
+    else:
+        g.set_outputs([b.mul(x, b.rsqrt(b.add(b.reduce_mean(b.mul(x, x), axes=[0], keepdims=True), np.complex64(1e-6))))])
+    before = len(list(g.nodes))
+    run_passes(g, [Fuse()], verify=True)
+    assert len(list(g.nodes)) == before

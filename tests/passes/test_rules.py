@@ -212,6 +212,20 @@ def test_a_refused_replacement_leaves_nothing_behind() -> None:
     check(Rewriting("test", [undecided, wrong_type]), text)
 
 
+def test_a_replacement_that_is_not_valid_is_a_refusal() -> None:
+    @rule
+    def wrong(p: Any, x: Any) -> Any:
+        return p.exp(x)
+
+    @wrong.becomes
+    def _(b: Any, m: Any) -> Any:
+        return b.logical_not(b.neg(m.x))
+
+    text = "graph @main(%x: f32[4]) {\n%0: f32[4] = exp(%x)\nreturn %0\n}"
+    graph = check(Rewriting("test", [wrong]), text)
+    assert explain(wrong, graph)[0].reason == "logical_not: operand x has a wrong dtype"
+
+
 def test_values_used_elsewhere_stay_where_a_rule_says_so() -> None:
     @rule
     def pattern(p: Any, x: Any) -> Any:
