@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from isthmus.ir.checks import check_inputs
 from isthmus.ir.dtypes import from_numpy
 from isthmus.ir.errors import EvaluationError, MismatchError, UnavailableError, UsageError
-from isthmus.ir.graph import Graph, Value
+from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Trait
 from isthmus.sizes import other_sizes
 from isthmus.tables import table, text
@@ -125,8 +125,13 @@ def verify(
         MismatchError: an output differs, the compiled form cannot run, or no run could be compared.
         UnavailableError: what the target runs on is not on this machine.
     """
+    if calls is not None and not (calls := list(calls)):
+        raise UsageError("there are no inputs to compare at", remedy="leave them out, and fresh ones are drawn")
+    if calls is None and seeds < 1:
+        raise UsageError("nothing would be compared", expected="seeds of 1 or more", found=str(seeds))
     report = VerifyReport(rtol=rtol, atol=atol)
     random = random_outputs(captured.graph)
+    ordering = _behind(captured.graph, lambda node: node.op.name in _ORDERING)
     for seed, sizes, (args, kwargs) in _calls(captured, calls, seeds):
         turn = Round(seed=seed, sizes=sizes)
         inputs = captured.flatten(args, kwargs)
@@ -157,7 +162,15 @@ def verify(
         )
     if not report.ok:
         wrong = sorted({check.name for turn in report.rounds for check in turn.outputs if check.problem})
-        raise MismatchError(f"the compiled model and the model disagree on {', '.join(wrong)}", found=f"\n{report}")
+        ordered = [name for name, behind in zip(captured.output_names, ordering, strict=True) if behind and name in wrong]
+        remedy = None
+        if ordered:
+            remedy = (
+                f"{', '.join(ordered)} lies behind a sort, topk or argmax: where values are equal, which of them comes first "
+                "differs between runtimes; give inputs without equal values: net.verify(inputs=[(x,)])"
+            )
+        what = f"the compiled model and the model disagree on {', '.join(wrong)}"
+        raise MismatchError(what, found=f"\n{report}", remedy=remedy)
     return report
 
 
@@ -172,12 +185,21 @@ def _calls(captured: Captured, calls: Iterable[Call] | None, seeds: int) -> Iter
 
 def random_outputs(graph: Graph) -> list[bool]:
     """For each output, whether its values depend on a random op."""
+    return _behind(graph, lambda node: node.has(Trait.RANDOM))
+
+
+_ORDERING = frozenset(("topk", "sort", "argmax", "argmin"))
+"""Ops with indices that are a matter of choice where values are equal."""
+
+
+def _behind(graph: Graph, found: Callable[[Node], bool]) -> list[bool]:
+    """For each output, whether it depends on such a node."""
     tainted: set[Value] = set()
     for node in graph.nodes:
         inside = (inner for region in node.regions for inner in region.walk())
         if (
-            node.has(Trait.RANDOM)
-            or any(inner.has(Trait.RANDOM) for inner in inside)
+            found(node)
+            or any(found(inner) for inner in inside)
             or (tainted and any(value in tainted for value in node.walk_values()))
         ):
             tainted.update(node.results)
@@ -223,7 +245,7 @@ def _check_floats(check: OutputCheck, want: Array, got: Array, rtol: float, atol
     finite = np.isfinite(left)
     scale = float(np.max(np.abs(left[finite]), initial=0.0)) or 1.0
     with np.errstate(invalid="ignore"):
-        error = np.abs(left - right)
+        error = np.asarray(np.abs(left - right))  # without dims numpy gives a number, which cannot be written to
     error[(left == right) | (np.isnan(left) & np.isnan(right))] = 0.0
     error[np.isnan(error)] = np.inf
     check.max_abs = float(np.max(error, initial=0.0))

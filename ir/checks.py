@@ -104,7 +104,8 @@ def check_sizes(symbols: Symbols, sizes: Mapping[Symbol, int], error: Raise = Ev
         except KeyError:
             continue
         if not RELATIONS[assumption.relation](left, right):
-            raise error(f"the graph holds only for {assumption}", location=assumption.location, found=known or f"{left}, {right}")
+            found = known or f"{left}, {right}"
+            raise error(f"the graph holds only for {assumption}", location=assumption.location, found=found)
     for symbol in symbols.by_name.values():
         try:
             size = evaluate(resolve(symbol.dim), sizes)

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from isthmus.errors import EvaluationError, MismatchError
+from isthmus.errors import EvaluationError, MismatchError, UsageError
 from isthmus.ir import Builder, Graph, Tensor
 from isthmus.ir.dtypes import f32
 from isthmus.verification import random_outputs, verify
@@ -135,3 +135,29 @@ def test_behind_random_ops_only_types_count() -> None:
     assert report.rounds[0].outputs[0].verdict == "random"
     with pytest.raises(MismatchError):
         verify(model, lambda inputs: [inputs[0][:, None], inputs[0]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, ml_dtypes.bfloat16, np.int64, np.bool_])
+def test_outputs_without_dims(dtype: Any) -> None:
+    model = captured(lambda x: [np.asarray(1, dtype)])
+    assert verify(model, lambda inputs: [np.asarray(1, dtype)]).worst == 0
+    with pytest.raises(MismatchError, match="1 of 1 elements differ"):
+        verify(model, lambda inputs: [np.asarray(0, dtype)])
+
+
+@pytest.mark.parametrize(("calls", "seeds"), [([], 3), (iter(()), 3), (None, 0), (None, -1)])
+def test_to_compare_nothing_is_no_success(calls: Any, seeds: int) -> None:
+    with pytest.raises(UsageError):
+        verify(captured(lambda x: [x]), list, calls, seeds=seeds)
+
+
+def test_that_equal_values_have_no_order_is_told() -> None:
+    model = captured(lambda x: [np.int64([0, 1]), x], outputs=2)
+    b = Builder(model.graph)
+    value = model.graph.inputs[0]
+    model.graph.set_outputs([b.sort(value, axis=0)[1], value])
+    with pytest.raises(MismatchError, match="remedy: y0 lies behind a sort"):
+        verify(model, lambda inputs: [np.int64([1, 0]), inputs[0]])
+    with pytest.raises(MismatchError) as caught:
+        verify(model, lambda inputs: [np.int64([0, 1]), inputs[0] + 1])
+    assert caught.value.remedy is None
