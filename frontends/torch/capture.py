@@ -116,7 +116,7 @@ def capture(
 
     Args:
         model: a module, an ``ExportedProgram``, an ``fx.GraphModule`` or a function; in the mode (train or eval) it is in.
-        args: example inputs, or `TensorSpec`s in their place.
+        args: example inputs, or `TensorSpec`s in their place; an ``ExportedProgram``'s own, when none are given.
         kwargs: the same, by keyword.
         dynamic_shapes: which sizes are dynamic: as for ``torch.export.export``, or with names in place of `Dim` objects.
         input_names: names for the inputs; when there are more names than inputs, the others name the parameters in the
@@ -132,6 +132,8 @@ def capture(
     options = options or CaptureOptions()
     if isinstance(args, torch.Tensor):
         args = (args,)
+    if isinstance(model, torch.export.ExportedProgram) and not args and not kwargs and model.example_inputs is not None:
+        args, kwargs = model.example_inputs
     began = time.perf_counter()
     source = source_of(model, args, kwargs or {})
     inputs = Inputs(source.signature, args, kwargs or {}, source.dynamic_shapes or dynamic_shapes, tuple(input_names or ()))

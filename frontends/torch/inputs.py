@@ -12,6 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from isthmus.frontends.base import Array, TensorSpec
+from isthmus.frontends.torch.binding import flat_call
 from isthmus.frontends.torch.lowering import dtype_of, torch_dtype
 from isthmus.frontends.torch.weights import contents
 from isthmus.ir import dims
@@ -62,6 +63,18 @@ def _leaf(item: Any) -> bool:
     return isinstance(item, (torch.Tensor, TensorSpec))
 
 
+def _told_apart(leaves: list[Any]) -> list[Any]:
+    """The leaves with another object for each place that a tensor is given at: each is an input of its own."""
+    seen: set[int] = set()
+    found = []
+    for item in leaves:
+        if id(item) in seen and _leaf(item):
+            item = item.detach() if isinstance(item, torch.Tensor) else dataclasses.replace(item)
+        seen.add(id(item))
+        found.append(item)
+    return found
+
+
 def flatten(tree: Any) -> tuple[list[Any], pytree.TreeSpec]:
     """The leaves of nested tuples, lists, dicts and dataclasses, and their structure."""
     _known_dataclasses(tree)
@@ -99,8 +112,11 @@ class Inputs:
         self, call: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any,
         names: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        self.args, self.kwargs = tuple(args), dict(kwargs)
+        self.call, self.args, self.kwargs = call, tuple(args), dict(kwargs)
         leaves, self.spec = flatten((self.args, self.kwargs))
+        if len({id(item) for item in leaves if _leaf(item)}) < sum(map(_leaf, leaves)):
+            leaves = _told_apart(leaves)
+            self.args, self.kwargs = pytree.tree_unflatten(leaves, self.spec)
         self.leaves: list[Leaf] = []
         self.flat: list[Any] = []
         self._of: dict[int, Leaf] = {}
@@ -315,11 +331,9 @@ class Inputs:
         """The content of the graph's inputs, from a call.
 
         Raises:
-            UsageError: the call has another structure, dtype or rank than the one that was captured.
+            UsageError: the call has other arguments or another structure than the example, in whatever order names are.
         """
-        leaves, spec = flatten((tuple(args), dict(kwargs)))
-        if spec != self.spec:
-            raise UsageError("the call has another structure than the example inputs", expected=str(self.spec), found=str(spec))
+        leaves = flat_call(self.call, (tuple(args), dict(kwargs)), (self.args, self.kwargs), flatten)
         found = []
         for item, known in zip(leaves, self.flat, strict=True):
             if not isinstance(known, Leaf):
@@ -331,6 +345,8 @@ class Inputs:
             if isinstance(item, (np.ndarray, np.generic)):
                 found.append(np.asarray(item))
             elif isinstance(item, torch.Tensor):
+                if item.is_meta:
+                    raise UsageError(f"the input {known.name} has no data: it is on the meta device")
                 found.append(contents(item))
             else:
                 raise UsageError(f"the input {known.name} must be a tensor", found=repr(item))

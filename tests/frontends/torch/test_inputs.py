@@ -13,6 +13,7 @@ from watching import agree
 from isthmus.frontends.base import TensorSpec
 from isthmus.frontends.torch import capture
 from isthmus.ir import dtypes, interpreter
+from isthmus.ir.dims import symbols
 from isthmus.ir.errors import CaptureError, UsageError
 from isthmus.ir.symbols import Symbols
 from isthmus.ir.types import Tensor
@@ -212,3 +213,28 @@ def test_fx_graphs_and_functions() -> None:
     agree(torch.fx.symbolic_trace(model), (torch.randn(2, 3),), dynamic=({0: "N"},), sizes=[{"N": 5}])
     agree(model.forward, (torch.randn(2, 3),))
     agree(torch.sigmoid, (torch.randn(2, 3),))
+
+
+@pytest.mark.parametrize("given", [torch.randn(4, 5), TensorSpec(dtypes.f32, (4, 5))], ids=["tensor", "spec"])
+def test_one_tensor_at_several_places_is_several_inputs(given: Any) -> None:
+    shapes = {"a": {0: "N"}, "rest": [{0: "N"}, {1: "M"}]}
+    captured = capture(lambda a, rest: (a + rest[0], rest[1]), (given, [given, given]), dynamic_shapes=shapes)
+    assert captured.input_names == ["a", "rest_0", "rest_1"]
+    assert [str(value.type) for value in captured.graph.inputs] == ["f32[N, 5]", "f32[N, 5]", "f32[4, M]"]
+    a, b, c = torch.randn(2, 5), torch.randn(2, 5), torch.randn(4, 3)
+    total, last = captured.unflatten(interpreter.run(captured.graph, captured.flatten((a, [b, c]))))
+    torch.testing.assert_close(total, a + b)
+    torch.testing.assert_close(last, c)
+
+
+def test_an_exported_program_brings_its_inputs_and_ranges() -> None:
+    class Scaled(torch.nn.Module):
+        def forward(self, x: torch.Tensor, *, by: torch.Tensor) -> torch.Tensor:
+            return x * by
+
+    shapes = {"x": {0: Dim("n", min=2, max=64)}, "by": None}
+    program = torch.export.export(Scaled(), (torch.randn(4, 3),), {"by": torch.randn(3)}, dynamic_shapes=shapes)
+    captured = agree(program, ())
+    assert captured.input_names == ["x", "by"]
+    (symbol,) = {symbol for value in captured.graph.inputs for symbol in symbols(value.tensor.shape[0])}
+    assert (symbol.lo, symbol.hi) == (2, 64)
