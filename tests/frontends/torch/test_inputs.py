@@ -180,7 +180,7 @@ def test_arguments_that_do_not_fit() -> None:
     with pytest.raises(UsageError, match="the example inputs do not fit the model: missing a required argument: 'y'"):
         capture(two, (X,))
     captured = capture(two, (X, Y))
-    with pytest.raises(UsageError, match="another structure than the example inputs"):
+    with pytest.raises(UsageError, match="the call does not fit the model: missing a required argument: 'y'"):
         captured.flatten((X,))
 
 
