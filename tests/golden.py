@@ -20,7 +20,7 @@ def text(graph: Graph) -> str:
 
 
 def draw_inputs(graph: Graph, seed: int = 0, sizes: dict[str, int] | None = None) -> list[Any]:
-    """Random content for the tensor inputs of a graph; symbols get small sizes unless `sizes` says otherwise."""
+    """Random content for the tensor inputs of a graph; symbols get small sizes in their ranges unless `sizes` says otherwise."""
     draws = np.random.default_rng(seed)
     values: dict[Symbol, int] = {}
     inputs: list[Any] = []
@@ -30,7 +30,8 @@ def draw_inputs(graph: Graph, seed: int = 0, sizes: dict[str, int] | None = None
         assert type.shape is not None
         for dim in type.shape:
             for symbol in symbols(dim):
-                values.setdefault(symbol, (sizes or {}).get(symbol.name) or symbol.hint or int(draws.integers(2, 5)))
+                drawn = int(max(symbol.lo, min(symbol.hi, draws.integers(2, 5))))
+                values.setdefault(symbol, (sizes or {}).get(symbol.name) or symbol.hint or drawn)
         shape = [evaluate(dim, values) for dim in type.shape]
         if type.dtype.kind == "bool":
             inputs.append(draws.random(shape) < 0.5)
