@@ -8,7 +8,7 @@ import ml_dtypes
 
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, product
-from isthmus.ir.dtypes import DType
+from isthmus.ir.dtypes import DType, f8e8m0
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.op import Trait
 from isthmus.ir.symbols import Symbols
@@ -236,7 +236,7 @@ def lossless(source: DType, target: DType) -> bool:
         grows = target.bits > source.bits
         return grows and (source.kind == target.kind or target.kind == "int")
     if source.kind == "bool":
-        return target.is_integer or target.is_float
+        return target.is_integer or (target.is_float and target is not f8e8m0)  # which has no zero
     if not target.is_float or not (source.is_float or source.is_integer) or min(source.bits, target.bits) < 8:
         return False
     if target.bits < 16:  # the small floats lack infinities, signs or zeros in ways of their own

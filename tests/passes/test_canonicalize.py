@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from golden import check
 
+from isthmus.ir import dtypes
+from isthmus.ir.dtypes import DType
 from isthmus.passes import Canonicalize
+from isthmus.passes.chains import lossless
 
 WINDOW = "kernel=[2, 2], strides=[2, 2], pads=[0, 0, 0, 0], dilations=[1, 1]"
 
@@ -414,3 +418,17 @@ def test_known_branch_moves_out() -> None:
         }
         """,
     )
+
+
+BYTES = [d for d in dtypes.ALL if d.bits == 8]
+
+
+@pytest.mark.parametrize("source", BYTES, ids=repr)
+def test_a_cast_that_goes_loses_nothing(source: DType) -> None:
+    codes = np.arange(2 if source is dtypes.bool_ else 256, dtype=np.uint8)
+    values = codes.view(source.numpy).astype(np.float64)
+    for target in dtypes.ALL:
+        if target.kind != "string" and lossless(source, target):
+            with np.errstate(all="ignore"):
+                kept = values.astype(target.numpy)
+            np.testing.assert_array_equal(kept.astype(np.float64), values, err_msg=str(target))
