@@ -150,7 +150,10 @@ def _shift_by_product(b: Builder, node: Node, x: Value, y: Value) -> Any:
 
 @emits("clip")
 def _clip(e: Emitter, node: Node, x: str, lo: str | None, hi: str | None) -> Any:
-    return e.op("Clip", x, lo, hi)
+    if not _no_integers(e, x) or (lo and hi) or not (lo or hi):
+        return e.op("Clip", x, lo, hi)
+    # A Clip of floats without a bound takes the greatest finite number for it, and infinity would become that.
+    return e.op("Min" if hi else "Max", x, lo or hi)
 
 
 @lowers("clip")
@@ -201,7 +204,8 @@ def _softplus_scaled(b: Builder, node: Node, x: Value) -> Any:
         return None
     scaled = b.mul(x, beta)
     soft = b.mul(b.softplus(scaled), 1 / beta)
-    return soft if threshold >= 15 else b.where(b.gt(scaled, threshold), x, soft)
+    # A large x times a large beta is infinite.
+    return soft if threshold >= 15 and beta <= 1 else b.where(b.gt(scaled, threshold), x, soft)
 
 
 @emits("prelu")

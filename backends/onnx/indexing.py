@@ -33,6 +33,8 @@ def _reduce(e: Emitter, node: Node, x: str) -> Any:
         return x
     if node.op.name == "reduce_mean" and _may_be_empty(node):
         refuse("onnxruntime gives 0 for the mean of nothing")
+    if node.op.name in ("reduce_max", "reduce_min") and e.dtype(x) is dtypes.bool_ and _may_be_empty(node):
+        refuse("onnxruntime has no greatest and least of no bools")
     if e.opset >= as_input:
         return e.op(op_type, x, e.ints(axes), keepdims=keep)
     return e.op(op_type, x, axes=axes, keepdims=keep)
@@ -49,6 +51,18 @@ def _mean_of_perhaps_nothing(b: Builder, node: Node, x: Value) -> Any:
         return None
     count = product([shape_of(node)[axis] for axis in node.attrs["axes"]])
     return b.div(b.reduce_sum(x, **node.attrs), b.cast(b.size(count), dtype=x.tensor.dtype))
+
+
+@lowers("reduce_max", "reduce_min")
+def _extreme_of_perhaps_nothing(b: Builder, node: Node, x: Value) -> Any:
+    """In a wider type, where that of nothing is beyond what the element type holds."""
+    dtype = x.tensor.dtype
+    if not _may_be_empty(node) or not (dtype is dtypes.bool_ or dtype is dtypes.i16):
+        return None
+    if dtype is dtypes.bool_:
+        return b.cast(getattr(b, node.op.name)(b.cast(x, dtype=dtypes.u8), **node.attrs), dtype=dtype)
+    found = getattr(b, node.op.name)(b.cast(x, dtype=dtypes.i32), **node.attrs)
+    return b.cast(b.clip(found, -(1 << 15), (1 << 15) - 1), dtype=dtype)
 
 
 @lowers("reduce_any", "reduce_all")
@@ -69,6 +83,11 @@ def _cumsum(e: Emitter, node: Node, x: str) -> Any:
     return _cumulative(e, node, "CumSum", x)
 
 
+@emits("cumprod")
+def _no_cumprod(e: Emitter, node: Node, x: str) -> Any:
+    return refuse("how many factors there are is not known, and ONNX has CumProd from opset 26 on")
+
+
 @emits("cumprod", since=26)
 def _cumprod(e: Emitter, node: Node, x: str) -> Any:
     return _cumulative(e, node, "CumProd", x)
@@ -80,7 +99,9 @@ def _cumulative(e: Emitter, node: Node, op_type: str, x: str) -> Any:
     return e.op(op_type, x, axis, exclusive=int(attrs["exclusive"]) or None, reverse=int(attrs["reverse"]) or None)
 
 
-lowers("cumprod")(formulas.cumprod)
+@lowers("cumprod")
+def _cumprod_by_steps(b: Builder, node: Node, x: Value) -> Any:
+    return b.identity(x) if shape_of(node)[node.attrs["axis"]] == 0 else formulas.cumprod(b, node, x)
 
 
 # ---- order
@@ -162,6 +183,9 @@ _REDUCTION_SINCE: Final = {"none": 13, "add": 16, "mul": 16, "max": 18, "min": 1
 
 def _reduction(e: Emitter, node: Node) -> str | None:
     reduction: str = node.attrs["reduction"]
+    dtype = node.result.tensor.dtype
+    if reduction != "none" and dtype in (dtypes.f16, dtypes.bf16, dtypes.bool_):
+        refuse(f"onnxruntime scatters {dtype} without reduction only")
     since = _REDUCTION_SINCE[reduction]
     if e.opset < since:
         refuse(f"scattering with {reduction} needs opset {since}")
@@ -170,9 +194,6 @@ def _reduction(e: Emitter, node: Node) -> str | None:
 
 @emits("scatter_elements")
 def _scatter_elements(e: Emitter, node: Node, x: str, indices: str, updates: str) -> Any:
-    dtype = node.result.tensor.dtype
-    if node.attrs["reduction"] != "none" and dtype in (dtypes.f16, dtypes.bf16):
-        refuse(f"onnxruntime scatters {dtype} without reduction only")
     return e.op("ScatterElements", x, indices, updates, axis=node.attrs["axis"], reduction=_reduction(e, node))
 
 

@@ -14,7 +14,7 @@ from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, same
+from isthmus.ir.dims import Dim, bounds, same
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.weights import LazyWeight, Weight
 
@@ -117,7 +117,13 @@ def _batch_norm(e: Emitter, node: Node, x: str, scale: str | None, bias: str | N
 @emits("layer_norm", since=17)
 def _layer_norm(e: Emitter, node: Node, x: str, scale: str | None, bias: str | None) -> Any:
     axis = node.attrs["axis"]
+    _of_something(node)
     return e.op("LayerNormalization", x, scale or _ones(e, node), bias, axis=axis, epsilon=node.attrs["eps"])
+
+
+def _of_something(node: Node) -> None:
+    if any(bounds(dim)[0] < 1 for dim in shape_of(node)[node.attrs["axis"] :]):
+        refuse("onnxruntime does not normalize over an axis of size 0")
 
 
 def _ones(e: Emitter, node: Node) -> str:
@@ -129,6 +135,7 @@ def _ones(e: Emitter, node: Node) -> str:
 
 @emits("rms_norm", since=23)
 def _rms_norm(e: Emitter, node: Node, x: str, scale: str | None) -> Any:
+    _of_something(node)
     return e.op("RMSNormalization", x, scale or _ones(e, node), axis=node.attrs["axis"], epsilon=node.attrs["eps"])
 
 
@@ -141,6 +148,8 @@ def _instance_norm(e: Emitter, node: Node, x: str, scale: str | None, bias: str 
 @emits("group_norm", since=21)
 def _group_norm(e: Emitter, node: Node, x: str, scale: str | None, bias: str | None) -> Any:
     scale, bias = _channel_vector(e, node, scale, 1), _channel_vector(e, node, bias, 0)
+    if 0 in shape_of(node):
+        refuse("onnxruntime does not normalize what has no elements")
     return e.op("GroupNormalization", x, scale, bias, num_groups=node.attrs["groups"], epsilon=node.attrs["eps"])
 
 

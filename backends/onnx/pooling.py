@@ -18,6 +18,8 @@ from isthmus.ir.graph import Node, Value
 
 def _window(e: Emitter, node: Node, dilations: bool) -> dict[str, Any]:
     attrs = node.attrs
+    if any(size == 0 for size in shape_of(node)[1:]):
+        refuse("onnxruntime does not pool what has no elements")
     found = {"kernel_shape": attrs["kernel"], "strides": attrs["strides"], "pads": attrs["pads"]}
     if dilations:
         found["dilations"] = attrs["dilations"]

@@ -1,0 +1,94 @@
+"""Empty axes, infinities, and element types that onnxruntime's kernels take by their signature and then refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from emitted import Model
+
+from isthmus.backends.onnx.opsets import NEWEST
+from isthmus.ir import dtypes as T
+from isthmus.ir.dtypes import DType
+from isthmus.ir.errors import UnsupportedError
+
+EXTREMES = [
+    *((op, dtype) for op in ("reduce_max", "reduce_min") for dtype in (T.bool_, T.i8, T.i16, T.i32, T.u8, T.u16, T.f16, T.f32)),
+    *((op, T.bool_) for op in ("reduce_any", "reduce_all")),
+]
+SCATTERED = [
+    *((dtype, reduction) for dtype in (T.f16, T.bf16, T.i32) for reduction in ("add", "mul", "max", "min")),
+    *((T.bool_, reduction) for reduction in ("max", "min")),
+]
+
+
+@pytest.mark.parametrize("opset", [13, 18, NEWEST])
+@pytest.mark.parametrize(("op", "dtype"), EXTREMES, ids=str)
+@pytest.mark.parametrize("size", [0, "n"])
+def test_extremes_of_nothing(op: str, dtype: DType, opset: int, size: Any) -> None:
+    m = Model()
+    x = m.input(2, m.dim("n", lo=0) if size == "n" else 0, dtype=dtype)
+    m.check(m.emit(getattr(m.b, op)(x, axes=[1]), opset=opset), np.zeros((2, 0), dtype.numpy))
+
+
+@pytest.mark.parametrize(("op", "attrs"), [("layer_norm", {}), ("rms_norm", {}), ("group_norm", {"groups": 2})])
+def test_norms_of_nothing(op: str, attrs: dict[str, int]) -> None:
+    m = Model()
+    more = attrs or {"axis": 2}
+    artefact = m.emit(getattr(m.b, op)(m.input(2, 4, 0), eps=1e-5, **more), opset=NEWEST)
+    m.check(artefact, np.zeros((2, 4, 0), np.float32))
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 0, 4), (1, 2, 4, 0), (1, 0, 4, 4)])
+@pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
+def test_pools_of_nothing_are_refused(op: str, shape: tuple[int, ...]) -> None:
+    m = Model()
+    more = {"dilations": [1, 1]} if op == "max_pool" else {}
+    with pytest.raises(UnsupportedError, match="does not pool what has no elements"):
+        m.emit(getattr(m.b, op)(m.input(*shape), kernel=[2, 2], strides=[1, 1], pads=[1] * 4, **more))
+
+
+@pytest.mark.parametrize("opset", [18, NEWEST])
+@pytest.mark.parametrize(("dtype", "reduction"), SCATTERED, ids=str)
+@pytest.mark.parametrize("op", ["scatter_elements", "scatter_nd"])
+def test_scattering_with_reductions(op: str, dtype: DType, reduction: str, opset: int) -> None:
+    m = Model()
+    x, updates = m.input(4, dtype=dtype, name="x"), m.input(3, dtype=dtype, name="updates")
+    at = np.array([0, 1, 3])
+    if op == "scatter_nd":
+        y = m.b.scatter_nd(x, m.b.constant(at[:, None]), updates, reduction=reduction)
+    else:
+        y = m.b.scatter_elements(x, m.b.constant(at), updates, axis=0, reduction=reduction)
+    given = np.array([1, 0, 1, 1]).astype(dtype.numpy), np.array([1, 1, 0]).astype(dtype.numpy)
+    m.check(m.emit(y, opset=opset), *given)
+
+
+@pytest.mark.parametrize("dtype", [T.f16, T.f32, T.f64, T.i32], ids=str)
+@pytest.mark.parametrize("side", ["lo", "hi", "both"])
+def test_infinity_is_within_a_bound_on_one_side(dtype: DType, side: str) -> None:
+    m = Model()
+    bound = m.b.constant(1, dtype)
+    lo, hi = bound if side != "hi" else None, bound if side != "lo" else None
+    values = np.array([np.inf, -np.inf, 3, -3, 0]) if dtype.is_float else np.array([2**31 - 1, -(2**31), 3, -3, 0])
+    artefact = m.emit(m.b.clip(m.input(5, dtype=dtype), lo, hi))
+    assert artefact.node_count == 1
+    m.check(artefact, values.astype(dtype.numpy))
+
+
+@pytest.mark.parametrize("dtype", [T.f16, T.f32], ids=str)
+@pytest.mark.parametrize("opset", [13, 18, NEWEST])
+@pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
+def test_softplus_of_what_the_exponential_overflows_for(dtype: DType, opset: int, beta: float) -> None:
+    m = Model()
+    y = m.b.softplus(m.input(6, dtype=dtype), beta=beta, threshold=20.0)
+    m.check(m.emit(y, opset=opset), np.array([-1000, 20, 88, 90, 1000, np.finfo(dtype.numpy).max], dtype.numpy))
+
+
+def test_products_of_an_axis_without_elements_and_of_unknown_size() -> None:
+    m = Model()
+    m.check(m.emit(m.b.cumprod(m.input(2, 0), axis=1, exclusive=True)), np.zeros((2, 0), np.float32))
+    m = Model()
+    y = m.b.cumprod(m.input(2, m.dim("n")), axis=1)
+    with pytest.raises(UnsupportedError, match="how many factors there are is not known"):
+        m.emit(y)
