@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +17,7 @@ from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import UNKNOWN, Location
 from isthmus.ir.op import OPS, Call, Op
 from isthmus.ir.types import Tensor, Type
-from isthmus.ir.weights import Weight, weight
+from isthmus.ir.weights import Array, Weight, weight
 
 
 class Builder:
@@ -100,10 +101,16 @@ class Builder:
             value: the content.
             dtype: its element type; for plain Python numbers f32, i64 or bool by default, for arrays their own.
             name: a name for people.
+
+        Raises:
+            InferError: the element type does not hold the content; floats may round.
         """
         if not isinstance(value, Weight):
             if dtype is None and not isinstance(value, (np.ndarray, np.generic)):
                 dtype = {"f": dtypes.f32, "i": dtypes.i64}.get(np.asarray(value).dtype.kind)
+            if dtype is not None and not _holds(dtype, np.asarray(value)):
+                found = reprlib.repr(value)
+                raise InferError(f"{dtype} does not hold the constant", op="constant", location=self.location, found=found)
             value = weight(value, dtype)
         node = self.emit("constant", (), {"value": value})
         node.results[0].name = name or value.name
@@ -136,6 +143,21 @@ class Builder:
         outputs = body(inner, *arguments)
         graph.set_outputs([outputs] if isinstance(outputs, Value) else outputs)
         return graph
+
+
+def _holds(dtype: DType, array: Array) -> bool:
+    """Whether each number is one of the element type; reals are rounded to floats."""
+    if array.dtype == dtype.numpy or dtype.kind == "string" or not array.size:
+        return True
+    if not (dtype.is_integer or dtype.kind == "bool"):
+        return dtype.is_complex or array.dtype.kind != "c"
+    if array.dtype.kind == "c":
+        return False
+    whole = array if array.dtype.kind in "iubO" else array.astype(np.float64)  # an object array holds large integers
+    if whole.dtype.kind == "f" and not (np.isfinite(whole).all() and (np.trunc(whole) == whole).all()):
+        return False
+    least, most = dtype.limits if dtype.is_integer else (0, 1)
+    return least <= int(whole.min()) and int(whole.max()) <= most
 
 
 def decompose(node: Node) -> Sequence[Value] | None:
