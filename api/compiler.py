@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from isthmus.backends import registry
 from isthmus.compiled import Compiled
-from isthmus.ir.errors import UsageError
+from isthmus.ir.errors import CaptureError, UsageError
 from isthmus.passes import PassRecord, cleanup_passes, count_nodes, default_passes, legalize, run_passes
 from isthmus.report import PassReport, Report
 
@@ -52,7 +52,8 @@ def compile(
         args: its example arguments, nested as the model takes them: tensors, or `isthmus.spec(...)` in their place.
             A single tensor may be given bare. A dict at the end stays an argument.
         kwargs: its keyword arguments.
-        target: ``onnx``, ``reference``, or what other installed packages offer; `isthmus targets` lists them.
+        target: ``onnx``, ``caffe``, ``tensorrt``, ``reference``, or what other installed packages offer; `isthmus targets`
+            lists them.
         dynamic_shapes: which sizes may vary: what `torch.export.export` takes, or plain names, such as
             ``{"x": {0: "N", 2: "H"}}``.
         input_names: names for the inputs, in order; further ones name the parameters in state-dict order.
@@ -127,10 +128,12 @@ def lower(
     tell("capture")
     with _stage(report, "capture"):
         captured: Captured = frontend.capture(
-            model, _as_args(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes, input_names=input_names,
+            model, _as_args(args), _as_kwargs(kwargs), dynamic_shapes=dynamic_shapes, input_names=input_names,
             output_names=output_names, options=capture_options,
         )  # fmt: skip
     graph = captured.graph
+    if not graph.outputs:
+        raise CaptureError(f"{report.model} has no tensor among its results: there is nothing to compute")
     report.capture_seconds = dict(captured.seconds)
     report.notes += captured.notes
     report.nodes["captured"] = count_nodes(graph)
@@ -185,6 +188,13 @@ def _name(model: Any) -> str:
 def _as_args(args: Any) -> tuple[Any, ...]:
     """The positional arguments: a tuple or list holds them, anything else is the only one."""
     return tuple(args) if isinstance(args, (tuple, list)) else (args,)
+
+
+def _as_kwargs(kwargs: Any) -> dict[str, Any]:
+    """Raises UsageError where keyword arguments are not a mapping from names."""
+    if not isinstance(kwargs or {}, Mapping) or not all(isinstance(name, str) for name in kwargs or {}):
+        raise UsageError("kwargs must be a dict of arguments by name", found=repr(kwargs))
+    return dict(kwargs or {})
 
 
 def _check_names(what: str, names: Sequence[str] | None) -> None:
