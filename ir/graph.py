@@ -151,7 +151,13 @@ class Node:
         return Call(self.op, types, self.attrs, self.regions, self.graph.symbols if self.graph else None, self.operands)
 
     def set_operand(self, index: int, value: Value | None) -> None:
-        """Uses another value at a flat operand index."""
+        """Uses another value at a flat operand index.
+
+        Raises:
+            IsthmusError: there is no such operand.
+        """
+        if not 0 <= index < len(self.operands):
+            raise IsthmusError(f"has no operand {index}", op=self.op.name, location=self.location)
         old = self.operands[index]
         if old is value:
             return
@@ -279,12 +285,17 @@ class Graph:
         """The nodes in order. Nodes may be inserted, erased and replaced meanwhile; those put after the place that the
         walk has reached are visited, erased ones are not."""
         node = self._first
-        while node is not None:
-            yield node
+        while (at := node) is not None:
+            yield at
             # An erased node still knows what came after it; so may that one have been erased.
-            node = node._next
+            node = at._next
             while node is not None and node.graph is not self:
                 node = node._next
+            if node is None and at.graph is not self:  # it was erased, and something may have been put at the end since
+                before = at._previous
+                while before is not None and before.graph is not self:
+                    before = before._previous
+                node = self._first if before is None else before._next
 
     def reversed_nodes(self) -> Iterator[Node]:
         """The nodes, last first; the same freedom to edit."""
@@ -358,10 +369,18 @@ class Graph:
         self.touch()
 
     def set_outputs(self, values: Iterable[Value]) -> None:
-        """Makes these the outputs; a value may be there more than once."""
+        """Makes these the outputs; a value may be there more than once.
+
+        Raises:
+            IsthmusError: one is no value.
+        """
+        outputs = list(values)
+        for index, value in enumerate(outputs):
+            if not isinstance(value, Value):
+                raise IsthmusError(f"output {index} of graph {self.name} is not a value", found=repr(value))
         for index, old in enumerate(self._outputs):
             old.uses.pop((self, index), None)
-        self._outputs = list(values)
+        self._outputs = outputs
         for index, new in enumerate(self._outputs):
             new.uses[self, index] = None
         self.touch()

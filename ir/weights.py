@@ -143,11 +143,12 @@ class MappedWeight(Weight):
     """A weight in a file, mapped when touched: elements of whole bytes, little-endian, row-major.
 
     Raises:
-        FileError: the file does not hold that many bytes at that place.
+        FileError: the file does not hold that many bytes at that place. Reading it, too: it is not the file any more that it
+            was, for instance since something was saved over it.
         ValueError: the elements are not of whole bytes.
     """
 
-    __slots__ = ("offset", "path")
+    __slots__ = ("_stamp", "offset", "path")
 
     def __init__(self, path: str | os.PathLike[str], offset: int, dtype: DType, shape: Sequence[int], name: str = "") -> None:
         super().__init__(dtype, shape, name)
@@ -155,17 +156,34 @@ class MappedWeight(Weight):
         self.offset = offset
         if dtype.bits % 8 or not dtype.bits:
             raise ValueError(f"elements of {dtype} cannot be mapped")
-        if offset < 0 or offset + self.nbytes > os.stat(self.path).st_size:
+        self._stamp = self._state()
+        if offset < 0 or offset + self.nbytes > self._stamp[2]:
             raise FileError(f"{self.path} is too short for the weight {name!r}", expected=f"{self.nbytes} bytes at {offset}")
 
     @property
     def key(self) -> Hashable:
-        return ("file", self.path, self.offset, self.dtype.name, self.shape)
+        return ("file", self.path, self._stamp, self.offset, self.dtype.name, self.shape)
+
+    def _state(self) -> tuple[int, int, int, int]:
+        """Tells a file from others and from itself after a change."""
+        try:
+            found = os.stat(self.path)
+        except OSError as error:
+            raise FileError(f"{self.path}, which holds the weight {self.name!r}, cannot be read: {error.strerror}") from error
+        return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
     def array(self) -> Array:
+        if self._state() != self._stamp:
+            raise FileError(
+                f"{self.path}, which holds the weight {self.name!r}, has changed since it was read",
+                remedy="load the model again; save to another file than the one that its weights are in",
+            )
         if not self.size:
             return np.empty(self.shape, self.dtype.numpy)
-        return np.memmap(self.path, self.dtype.numpy, "r", self.offset, self.shape or (1,)).reshape(self.shape)
+        try:
+            return np.memmap(self.path, self.dtype.numpy, "r", self.offset, self.shape or (1,)).reshape(self.shape)
+        except (OSError, ValueError) as error:
+            raise FileError(f"{self.path}, which holds the weight {self.name!r}, cannot be read: {error}") from error
 
     def rows(self, start: int, stop: int) -> Array:
         return self.array()[start:stop]
@@ -228,11 +246,15 @@ def weight(value: object, dtype: DType | None = None, name: str = "") -> Weight:
     """A handle for a number, a nested list, an array or a handle.
 
     Args:
-        value: what to hold; arrays are not copied unless their dtype differs.
+        value: what to hold; arrays are not copied unless their dtype differs or their bytes are in big-endian order.
         dtype: element type wanted; the array's own by default.
         name: the framework's name for it.
     """
     if isinstance(value, Weight):
         return value
-    array = np.asarray(value) if dtype is None or dtype.kind == "string" else np.asarray(value).astype(dtype.numpy, copy=False)
+    array = np.asarray(value)
+    if dtype is not None and dtype.kind != "string":
+        array = array.astype(dtype.numpy, copy=False)
+    elif not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     return ArrayWeight(array.astype(object) if array.dtype.kind in "UST" else array, name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from isthmus.ir import Builder, Graph, Location, Tensor, Value, difference, verify
@@ -89,6 +91,37 @@ def test_nodes_put_ahead_of_the_walk_are_visited_and_those_behind_are_not() -> N
     assert names(graph) == ["exp", "neg", "log", "exp", "neg", "log"]
     assert [node.op.name for node in graph.reversed_nodes()] == names(graph)[::-1]
     verify(graph)
+
+
+@pytest.mark.parametrize("erased", [1, 2, 3])
+def test_nodes_put_at_the_end_after_the_last_ones_were_erased_are_visited(erased: int) -> None:
+    g = Graph()
+    b = Builder(g)
+    x = g.add_input(Tensor(f32, (2,)), "x")
+    old = [b.neg(x).producer for _ in range(3)]
+    visited = []
+    for node in g.nodes:
+        visited.append(node.op.name)
+        if node is old[-1]:
+            for gone in old[3 - erased :]:
+                gone.erase()
+            b.exp(x)
+    assert visited == ["neg", "neg", "neg", "exp"]
+
+
+def test_what_is_no_value_or_operand_is_told() -> None:
+    g = Graph()
+    x = g.add_input(Tensor(f32, (2,)), "x")
+    y = Builder(g).neg(x)
+    g.set_outputs([y])
+    outputs: Any = [x, None]
+    with pytest.raises(IsthmusError, match="output 1 of graph main is not a value"):
+        g.set_outputs(outputs)
+    assert g.outputs == (y,)
+    for index in (7, 1, -1):
+        with pytest.raises(IsthmusError, match=f"neg: has no operand {index}"):
+            y.producer.set_operand(index, x)
+    verify(g)
 
 
 def test_a_used_node_cannot_be_erased() -> None:

@@ -130,6 +130,12 @@ def test_arrays_are_not_copied() -> None:
     assert weight(3).shape == ()
 
 
+def test_bytes_in_big_endian_order_are_turned() -> None:
+    handle = weight(np.arange(3, dtype=">f4"))
+    assert handle.dtype is dtypes.f32
+    assert b"".join(handle.chunks()) == np.arange(3, dtype="<f4").tobytes()
+
+
 def test_mapped_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "CHUNK_BYTES", 16)
     array = np.arange(24, dtype=np.float32).reshape(6, 4)
