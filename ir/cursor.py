@@ -23,6 +23,7 @@ TOKEN: Final = re.compile(
     | {_STRING} | `[^`]*` | // | [=!<>]= | \S )""",
     re.VERBOSE | re.MULTILINE,
 )
+_LETTER: Final = re.compile(r"[^\W\d]")
 PLACE: Final = re.compile(rf'\s*({_STRING}(?::\d+)?|[()]|[^\s"()]+)')
 _PRODUCTS: Final[dict[str, Callable[[Any, Any], Dim]]] = {
     "*": lambda left, right: left * right, "//": dims.floordiv, "%": dims.mod,
@@ -78,7 +79,7 @@ class Cursor:
     def word(self) -> str:
         """A bare word or a string."""
         token = self.tokens[self.at]
-        if token[:1].isalpha() or token[:1] == "_":
+        if _LETTER.match(token):
             self.at += 1
             return token
         return self.string()

@@ -89,7 +89,7 @@ _RESERVED: Final = frozenset(("true", "false", "none", "inf", "nan", "min", "max
 
 def _spelling(name: str) -> str:
     """The name as the text form spells it: between backquotes where it is not a plain word."""
-    if _PLAIN.fullmatch(name) and name not in _RESERVED and not is_dtype(name):
+    if _PLAIN.fullmatch(name) and name.isidentifier() and name not in _RESERVED and not is_dtype(name):
         return name
     return "`" + json.dumps(name)[1:-1].replace("`", "\\u0060") + "`"
 
@@ -387,7 +387,15 @@ def product(dims: tuple[Dim, ...] | list[Dim]) -> Dim:
 
 
 def _times(a: Bound, b: Bound) -> Bound:
-    return 0 if a == 0 or b == 0 else a * b
+    if a == 0 or b == 0:
+        return 0
+    if abs(a) == INF or abs(b) == INF:  # which a product with an integer too large for a float is not
+        return INF if (a > 0) == (b > 0) else -INF
+    return a * b
+
+
+def _plus(a: Bound, b: Bound) -> Bound:
+    return a if abs(a) == INF else b if abs(b) == INF else a + b
 
 
 def _atom_bounds(atom: Atom) -> tuple[Bound, Bound]:
@@ -429,7 +437,7 @@ def bounds(dim: Dim) -> tuple[Bound, Bound]:
             c, d = _atom_bounds(atom)
             corners = (_times(a, c), _times(a, d), _times(b, c), _times(b, d))
             a, b = min(corners), max(corners)
-        lo, hi = lo + a, hi + b
+        lo, hi = _plus(lo, a), _plus(hi, b)
     return lo, hi
 
 

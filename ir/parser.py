@@ -7,6 +7,7 @@ printed is what is read. Types are taken from the text; `isthmus.ir.verifier.ver
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -275,7 +276,11 @@ class _Parser(Cursor):
             self.wrong("a name that is not taken")
         self.at += 1
         self.expect(":")
-        return token, self.type()
+        type = self.type()
+        if isinstance(type, Tensor) and None in (type.shape or ()):
+            self.at -= 1
+            self.wrong("a type whose sizes are known; ? stands in sequences and optionals")
+        return token, type
 
     def define(self, token: str, value: Value) -> None:
         self.values[token] = value
@@ -389,9 +394,9 @@ class _Parser(Cursor):
                 self.wrong(f"a weight {name!r} among those given", repr(found) if found else None)
             return found
         array = self.elements(type.dtype)
-        if array.size != int(np.prod(shape)):
+        if array.size != math.prod(shape):
             self.at -= 1
-            self.wrong(f"{int(np.prod(shape))} elements", f"{array.size}")
+            self.wrong(f"{math.prod(shape)} elements", f"{array.size}")
         self.expect(">")
         return ArrayWeight(array.reshape(shape), name)
 

@@ -215,6 +215,8 @@ class _Verifier:
         """Lets a value bind the symbols that stand alone in its type and have no binder yet."""
         if isinstance(value.type, Tensor):
             for dim in value.type.shape or ():
+                if dim is None:
+                    self.fail(f"the type of {value!r} lacks a size", value.producer)
                 if dim.__class__ is Expr and (symbol := dim.symbol) is not None and symbol not in self.bound:
                     self.bind_once(symbol, value.producer)
                     bound.append(symbol)

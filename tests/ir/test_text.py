@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from isthmus.ir import (
 )
 from isthmus.ir.cursor import TOKEN
 from isthmus.ir.dtypes import f32
-from isthmus.ir.errors import ParseError
+from isthmus.ir.errors import ParseError, VerifyError
 from isthmus.ir.printer import excerpt, location_text
 
 GOLDEN = {
@@ -360,6 +361,40 @@ def test_errors_outside_of_nodes(text: str, message: str) -> None:
     with pytest.raises(ParseError) as error:
         parse(text)
     assert str(error.value) == message
+
+
+HUGE = "9" * 400
+
+
+@pytest.mark.parametrize("shape", [HUGE, f"N + {HUGE}", f"{HUGE}*N", f"max(N, {HUGE})", f"{HUGE}*N - {HUGE}*N*N"])
+def test_sizes_of_any_length_are_read_and_compared(shape: str) -> None:
+    text = f"symbol N\ngraph @main(%n: f32[N], %x: f32[{shape}]) {{\n  %0: f32[{shape}] = neg(%x)\n  return %0, %n\n}}\n"
+    graph = parse(text)
+    verify(graph)
+    assert HUGE in print_graph(graph)
+
+
+@pytest.mark.parametrize("shape", ["?", "4, ?"])
+def test_a_size_that_is_left_open_stands_in_lists_alone(shape: str) -> None:
+    with pytest.raises(ParseError, match="a type whose sizes are known"):
+        parse(f"graph @main(%x: f32[{shape}]) {{\n  return %x\n}}")
+    verify(parse(f"graph @main(%x: seq<f32[{shape}]>) {{\n  return %x\n}}"))
+    graph = Graph()
+    sizes: Any = [None if size == "?" else int(size) for size in shape.split(", ")]
+    graph.set_outputs([graph.add_input(Tensor(f32, tuple(sizes)), "x")])
+    with pytest.raises(VerifyError, match="lacks a size"):
+        verify(graph)
+
+
+@pytest.mark.parametrize("name", ["\u00b2", "N\u00b2", "\u00b7", "\u2167", "\u00e9", "a b", "f32", "0", "N.1", "\u0661"])
+def test_any_name_is_read_back(name: str) -> None:
+    graph = Graph(name)
+    n = graph.symbols.declare(name).dim
+    x = graph.add_input(Tensor(f32, (n, n + 1, 2 * n)), name)
+    graph.set_outputs([x])
+    again = parse(print_graph(graph))
+    assert (again.name, again.inputs[0].name, list(again.symbols.by_name)) == (name, name, [name])
+    assert print_graph(again) == print_graph(graph)
 
 
 TOKENS = sorted({token for text in GOLDEN.values() for token in TOKEN.findall(text)})
