@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -38,7 +40,7 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except IsthmusError as error:
+        except (IsthmusError, OSError) as error:
             if ctx.meta.get(_JSON):
                 click.echo(json.dumps({"ok": False, "error": {"kind": type(error).__name__, "text": str(error)}}))
             else:
@@ -147,14 +149,22 @@ class _Request:
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Says what is going on, where standard error is a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda text: None
-        return
-    from rich.console import Console
+    """Says what is going on, where standard error is a terminal.
 
-    with Console(stderr=True).status("starting") as status:
-        yield status.update
+    Standard output is ours: what the model prints meanwhile goes to standard error, or nowhere.
+    """
+    if quiet:
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):
+            yield lambda text: None
+        return
+    with redirect_stdout(sys.stderr):
+        if not sys.stderr.isatty():
+            yield lambda text: None
+            return
+        from rich.console import Console
+
+        with Console(stderr=True).status("starting") as status:
+            yield status.update
 
 
 def _seed_note(request: _Request) -> str | None:
@@ -179,6 +189,8 @@ def main() -> None:
 def compile_command(output: str, no_verify: bool, **given: Any) -> None:
     """Compile MODEL, compare it with the original on fresh inputs, and write it."""
     request = _Request(**given)
+    if not output or Path(output).is_dir():
+        raise UsageError("-o must name a file", found=f"the folder {output}" if output else "nothing")
     from isthmus.compiler import emit
 
     verified = None
@@ -222,12 +234,14 @@ def show(stage: str, **given: Any) -> None:
 @main.command()
 @_model
 @click.argument("file")
-@click.option("--seeds", default=3, show_default=True, help="How many fresh inputs.")
+@click.option("--seeds", type=click.IntRange(min=1), default=3, show_default=True, help="How many fresh inputs.")
 @click.option("--rtol", default=1e-4, show_default=True, help="Relative tolerance.")
 @click.option("--atol", default=1e-5, show_default=True, help="Absolute tolerance, as a share of the output's scale.")
 def verify(file: str, seeds: int, rtol: float, atol: float, **given: Any) -> None:
     """Compare a saved FILE with MODEL, on fresh inputs of other sizes."""
     request = _Request(**given)
+    if not Path(file).exists():
+        raise UsageError(f"there is no file {file}")
     from isthmus.verification import verify as compare
 
     with _progress(request.quiet) as tell:

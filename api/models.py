@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from isthmus.ir.errors import FileError, UsageError
+from isthmus.ir.errors import CaptureError, FileError, UsageError
+from isthmus.ir.location import Location
 
 SEED = 0
 """What weights are drawn with where none are loaded, so that two runs build the same model."""
@@ -25,7 +28,8 @@ def build(reference: str, kwargs: Mapping[str, Any] | None = None, weights: str 
         weights: a ``.safetensors`` file, or a ``.pt`` file with a state dict; neither is unpickled.
 
     Raises:
-        UsageError: there is no such module, file or name, or it cannot be called so.
+        UsageError: there is no such module, file or name, or it takes other arguments.
+        CaptureError: the module's or file's code, or the call, raised.
         FileError: the weights cannot be read or do not fit.
     """
     import torch
@@ -35,11 +39,11 @@ def build(reference: str, kwargs: Mapping[str, Any] | None = None, weights: str 
         if not callable(made):
             raise UsageError(f"{reference} is neither a model nor something that makes one", found=repr(type(made)))
         torch.manual_seed(SEED)
+        _check_call(reference, made, kwargs or {})
         try:
             made = made(**(kwargs or {}))
-        except TypeError as error:
-            remedy = "give its arguments with --kwargs"
-            raise UsageError(f"{reference} cannot be called", found=str(error), remedy=remedy) from error
+        except Exception as error:  # the user's code may raise anything
+            raise _raised(reference, error) from error
     if not isinstance(made, torch.nn.Module):
         raise UsageError(f"{reference} makes no model", expected="a torch.nn.Module", found=repr(type(made)))
     if weights is not None:
@@ -60,6 +64,8 @@ def _find(reference: str) -> Any:
             module = importlib.import_module(home)
         except ImportError as error:
             raise UsageError(f"the module {home} cannot be imported", found=str(error)) from error
+        except Exception as error:
+            raise _raised(home, error) from error
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
@@ -78,8 +84,29 @@ def _load(path: Path) -> Any:
     # Registered, so that dataclasses and pickling inside the file find their module; its neighbours can be imported.
     sys.modules[path.stem] = module
     sys.path.insert(0, str(path.resolve().parent))
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _raised(str(path), error) from error
     return module
+
+
+def _check_call(reference: str, made: Any, kwargs: Mapping[str, Any]) -> None:
+    """Raises UsageError where what makes the model takes other arguments."""
+    try:
+        inspect.signature(made).bind(**kwargs)
+    except TypeError as error:
+        remedy = "give its arguments with --kwargs"
+        raise UsageError(f"{reference} cannot be called", found=str(error), remedy=remedy) from error
+    except ValueError:
+        return  # it has no signature that could be looked at
+
+
+def _raised(what: str, error: Exception) -> CaptureError:
+    """What the user's own code raised, with the line that did."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    location = Location(last.filename, last.lineno or 0, last.name)
+    return CaptureError(f"{what} raised {type(error).__name__}: {error}", location=location)
 
 
 def load_weights(model: Any, path: Path) -> None:
@@ -90,10 +117,13 @@ def load_weights(model: Any, path: Path) -> None:
         path: a ``.safetensors`` file, or a ``.pt`` or ``.pth`` file with a state dict.
 
     Raises:
+        UsageError: there is no such file.
         FileError: it cannot be read, holds anything but tensors, or does not fit the model.
     """
     import torch
 
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}")
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -102,10 +132,21 @@ def load_weights(model: Any, path: Path) -> None:
         else:
             state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:  # each format has its own errors for a bad file
-        raise FileError(f"the weights {path} cannot be read", found=f"{type(error).__name__}: {error}") from error
-    if not isinstance(state, Mapping):
-        raise FileError(f"the weights {path} are not a state dict", found=repr(type(state)))
+        first = str(error).strip().partition("\n")[0]  # torch adds advice on unpickling, over many lines
+        expected = "a state dict: tensors by name, with nothing that must be unpickled"
+        found = f"{type(error).__name__}: {first}"
+        raise FileError(f"the weights {path} cannot be read", expected=expected, found=found) from error
+    if not isinstance(state, Mapping) or not all(isinstance(key, str) for key in state):
+        raise FileError(f"the weights {path} are not a state dict", found=_summary(state))
+    if others := [f"{key}: {_summary(item)}" for key, item in state.items()
+                  if not isinstance(item, torch.Tensor) and not key.endswith("_extra_state")]:  # fmt: skip
+        found = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
+        raise FileError(f"the weights {path} are not a state dict", expected="tensors by name", found=found)
     try:
         model.load_state_dict(state, assign=True)
     except RuntimeError as error:
         raise FileError(f"the weights {path} do not fit the model", found=str(error)) from error
+
+
+def _summary(item: Any) -> str:
+    return f"a {type(item).__name__}" + (f" of {len(item)} items" if isinstance(item, (list, tuple, Mapping)) else "")

@@ -10,6 +10,7 @@ from isthmus.ir.dims import Dim, Symbol
 from isthmus.ir.errors import UsageError
 
 _SPEC = re.compile(r"\s*(?P<dtype>\w+)\s*\[(?P<dims>[^\[\]]*)\]\s*")
+_GREATEST = 2**63 - 1
 _DIM = re.compile(r"(?P<size>\d+)|(?P<name>[^\W\d]\w*)(\s*=\s*(?P<hint>\d+))?")
 
 
@@ -24,7 +25,7 @@ def spec(text: str) -> TensorSpec:
         UsageError: the text is something else.
     """
     expected = "a dtype and sizes, such as f32[N,3,224,224] or i64[N,S=16]"
-    found = _SPEC.fullmatch(text)
+    found = _SPEC.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         raise UsageError(f"{text!r} is not a tensor", expected=expected)
     if not dtypes.is_dtype(found["dtype"]):
@@ -39,9 +40,16 @@ def _dim(part: str, text: str, symbols: dict[str, Symbol]) -> Dim:
     if found is None:
         raise UsageError(f"{part!r} in {text!r} is no size", expected="a number, a name, or a name=number")
     if found["size"]:
-        return int(found["size"])
-    hint = int(found["hint"]) if found["hint"] else None
+        return _size(found["size"], 0, part, text)
+    hint = _size(found["hint"], 1, part, text) if found["hint"] else None
     symbol = symbols.setdefault(found["name"], Symbol(found["name"], hint=hint))
     if hint is not None:
         symbol.hint = hint
     return symbol.dim
+
+
+def _size(digits: str, least: int, part: str, text: str) -> int:
+    """A number that may be a size."""
+    if not least <= int(digits[:20]) <= _GREATEST:
+        raise UsageError(f"{part!r} in {text!r} is no size", expected=f"{least} to {_GREATEST}")
+    return int(digits)

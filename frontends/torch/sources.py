@@ -37,7 +37,10 @@ class Source:
         """
         if self.module is None:
             if wanted:
-                raise UsageError("there are more input_names than inputs", found=", ".join(wanted))
+                raise UsageError(
+                    "there are more input_names than inputs; further ones name parameters, which a function has not",
+                    found=f"{', '.join(wanted)} left over",
+                )
             return {}
         found: dict[int, str] = {}
         for registry in ("_parameters", "_buffers"):
@@ -47,7 +50,10 @@ class Source:
         if wanted:
             order = [tensor for tensor in self.module.state_dict(keep_vars=True).values() if isinstance(tensor, torch.Tensor)]
             if len(wanted) > len(order):
-                raise UsageError(f"{len(wanted)} input_names are left for the {len(order)} parameters and buffers of the model")
+                raise UsageError(
+                    f"{len(wanted)} input_names are left for the {len(order)} parameters and buffers of the model",
+                    found=f"{', '.join(wanted)} left over",
+                )
             found.update((id(tensor), name) for tensor, name in zip(order, wanted, strict=False))
         return found
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import isthmus
-from isthmus.errors import UsageError
+from isthmus.errors import CaptureError, UsageError
 
 X = torch.randn(4, 5)
 HERE = Path(__file__).name
@@ -45,3 +45,31 @@ def test_a_declared_range_is_kept() -> None:
 def test_the_report_says_what_the_model_holds_only_for() -> None:
     net: Any = isthmus.compile(branches, X, dynamic_shapes={"x": {0: "N"}})
     assert any(line.startswith("holds only for N > 3 (at ") for line in str(net.report).splitlines())
+
+
+@pytest.mark.parametrize("results", [None, (), 3, {"a": None}])
+def test_a_model_without_tensors_among_its_results_is_refused(results: Any) -> None:
+    with pytest.raises(CaptureError, match="has no tensor among its results"):
+        isthmus.compile(lambda x: results, X)
+
+
+@pytest.mark.parametrize("kwargs", [[1], [("x", X)], {1: X}, "x"])
+def test_kwargs_are_arguments_by_name(kwargs: Any) -> None:
+    with pytest.raises(UsageError, match="kwargs must be a dict"):
+        isthmus.compile(lambda x: x, (X,), kwargs)
+
+
+def test_arguments_by_name_in_a_call_and_in_verify() -> None:
+    net = isthmus.compile(lambda x, y: x - y, (X, X + 1), dynamic_shapes=[{0: "N"}, {0: "N"}])
+    torch.testing.assert_close(net(y=X, x=X + 1), torch.ones(4, 5))
+    assert net.verify([((), {"y": X, "x": X + 1}), ((X,), {"y": X})]).ok
+
+
+def test_a_tensor_without_data() -> None:
+    with pytest.raises(UsageError, match="the input input_0 has no data"):
+        isthmus.compile(torch.relu, X)(X.to("meta"))
+
+
+def test_too_many_names() -> None:
+    with pytest.raises(UsageError, match=r"which a function has not\n  found: b left over"):
+        isthmus.compile(lambda x: x, X, input_names=["nope", "b"])

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from safetensors.torch import save_file
 
 from isthmus.cli import main
+from isthmus.compiled import Compiled
 
 MODEL = """
 import torch
@@ -30,6 +31,14 @@ class Net(torch.nn.Module):
 class Branches(torch.nn.Module):
     def forward(self, x):
         return x if x.sum() > 0 else -x
+
+class Prints(torch.nn.Module):
+    def forward(self, x):
+        print("hello from the model")
+        return x + 1
+
+def raises():
+    raise RuntimeError("no luck")
 
 net = Net()
 number = 3
@@ -116,6 +125,7 @@ def test_weights_are_loaded(model: Path, tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize(("content", "told"), [
     (b"garbage", "cannot be read"), ({"linear.weight": torch.zeros(4, 3)}, "do not fit"),
     ({"linear.weight": print}, "cannot be read"), (torch.zeros(3), "are not a state dict"),
+    ({"model": {"linear.weight": torch.zeros(4, 3)}, "epoch": 3}, "expected: tensors by name"), ([1, 2], "found: a list of 2"),
 ])  # fmt: skip
 def test_bad_weights_are_refused(model: Path, tmp_path: Path, content: object, told: str) -> None:
     weights = tmp_path / "w.pt"
@@ -126,6 +136,7 @@ def test_bad_weights_are_refused(model: Path, tmp_path: Path, content: object, t
     done = run("compile", f"{model}:Net", "--weights", weights, "--input", "f32[N,3]", "-o", tmp_path / "net.onnx")
     assert done.exit_code == 1
     assert told in done.output
+    assert len(done.output.splitlines()) < 12
     assert not (tmp_path / "net.onnx").exists()
 
 
@@ -177,12 +188,54 @@ def test_targets_lists_options() -> None:
     (["compile", "{model}:Net", "--input", "f32[N,3]", "--opset", "3", "-o", "x.onnx"], 2, "opset"),
     (["compile", "{model}:Net", "--input", "f32[N,3]", "-O", "colour=red", "-o", "x.onnx"], 2, "colour"),
     (["compile", "{model}:Branches", "--input", "f32[N,3]", "-o", "x.onnx"], 1, "x.sum() > 0"),
+    (["compile", "{model}:raises", "-o", "x.onnx"], 1, "RuntimeError: no luck"),
+    (["compile", "{model}:Net", "--input", "f32[N,3]", "-o", "."], 2, "must name a file"),
+    (["compile", "{model}:Net", "--input", "f32[N,3]", "-o", ""], 2, "must name a file"),
+    (["compile", "{model}:Net", "--input", "f32[N,3]", "--weights", "no.pt", "-o", "x.onnx"], 2, "there is no file no.pt"),
+    (["verify", "{model}:Net", "--input", "f32[N,3]", "no.onnx"], 2, "there is no file no.onnx"),
+    (["verify", "{model}:Net", "--input", "f32[N,3]", "{model}", "--seeds", "0"], 2, "--seeds"),
 ])  # fmt: skip
 def test_exit_codes(model: Path, arguments: list[str], code: int, told: str) -> None:
     done = run(*(argument.format(model=model) for argument in arguments))
     assert done.exit_code == code, done.output
+    assert isinstance(done.exception, SystemExit)
     assert told in done.output
     assert not Path("x.onnx").exists()
+
+
+def test_a_file_that_raises_names_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "raises_when_it_is_loaded.py"
+    path.write_text("x = 1\ny = x / 0\n")
+    done = run("show", f"{path}:Net")
+    assert done.exit_code == 1
+    assert "ZeroDivisionError" in done.output
+    assert f"{path}:2" in done.output
+
+
+def test_what_the_model_prints_is_kept_apart(model: Path, tmp_path: Path) -> None:
+    arguments = ("compile", f"{model}:Prints", "--input", "f32[N,3]", "-o", tmp_path / "net.onnx")
+    told = run(*arguments, "--json")
+    assert json.loads(told.stdout)["ok"] is True
+    assert "hello from the model" in told.stderr
+    assert run(*arguments, "--quiet").output == ""
+
+
+def test_errors_of_the_system_are_told(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(net: Compiled, path: str) -> None:
+        raise OSError(28, "No space left on device", path)
+
+    monkeypatch.setattr(Compiled, "save", full)
+    done = run("compile", f"{model}:Net", "--input", "f32[N,3]", "-o", tmp_path / "net.onnx")
+    assert (done.exit_code, type(done.exception)) == (1, SystemExit)
+    assert "No space left" in done.stderr
+
+
+def test_compile_tells_what_it_holds_only_for(tmp_path: Path) -> None:
+    path = tmp_path / "asks_for_its_size.py"
+    path.write_text("import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n"
+                    "        return x * 2 if x.shape[0] > 3 else x * 3\n")  # fmt: skip
+    done = run("compile", f"{path}:Net", "--input", "f32[N=5,3]", "-o", tmp_path / "net.onnx")
+    assert "holds only for N > 3 (at " in done.output
 
 
 def test_errors_as_json(model: Path) -> None:
