@@ -42,13 +42,14 @@ def swapped(watcher: Watcher) -> Iterator[None]:
     """Swaps the methods, for a while."""
     wrapped = ("contiguous", "is_contiguous")
     saved = {name: torch.Tensor.__dict__.get(name) for name in (*_WHAT, *wrapped, "data")}
-    factories = {name: getattr(torch, name) for name in ("tensor", "as_tensor")}
+    factories = {name: getattr(torch, name) for name in ("tensor", "as_tensor", "linspace")}
     for name, what in _WHAT.items():
         setattr(torch.Tensor, name, _method(watcher, name, what, getattr(torch.Tensor, name)))
     torch.Tensor.contiguous = _contiguous(torch.Tensor.contiguous)
     torch.Tensor.is_contiguous = _is_contiguous(torch.Tensor.is_contiguous)
-    for name, original in factories.items():
-        setattr(torch, name, _factory(original))
+    for name in ("tensor", "as_tensor"):
+        setattr(torch, name, _factory(factories[name]))
+    torch.linspace = _linspace(watcher, factories["linspace"])
     torch.Tensor.data = _data(watcher)
     try:
         yield
@@ -182,6 +183,17 @@ def _factory(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(data, *args, **kwargs)
 
     return factory
+
+
+def _linspace(watcher: Watcher, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.linspace`: torch's C++ takes no symbolic size as the number of steps."""
+
+    def linspace(start: Any, end: Any, steps: Any, **kwargs: Any) -> Any:
+        if steps.__class__ is torch.SymInt and kwargs.get("out") is None:
+            return watcher.__torch_dispatch__(torch.ops.aten.linspace.default, (), (start, end, steps), kwargs)
+        return original(start, end, steps, **kwargs)
+
+    return linspace
 
 
 def _watched_inside(data: Any) -> bool:

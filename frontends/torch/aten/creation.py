@@ -10,7 +10,7 @@ import numpy as np
 
 from isthmus.frontends.torch.aten.common import Number, default_float, full
 from isthmus.frontends.torch.lowering import Lowering, Scalar, lowers
-from isthmus.ir.dims import Dim, Expr
+from isthmus.ir.dims import Dim, Expr, maximum
 from isthmus.ir.dtypes import DType, i64
 from isthmus.ir.graph import Value
 
@@ -91,11 +91,12 @@ def linspace(w: Lowering, start: Number, end: Number, steps: Dim, dtype: DType |
     if steps == 1:
         return w.cast(w.b.unsqueeze(first, axes=[0]), dtype)
     number = w.b.arange(start=0, stop=steps, dtype=i64)
-    step = w.b.div(w.b.sub(last, first), w.tensor(steps - 1, work))
+    step = w.b.div(w.b.sub(last, first), w.tensor(maximum(steps - 1, 1), work))
     forwards = w.b.add(first, w.b.mul(step, w.cast(number, work)))
     left = w.b.sub(w.tensor(steps - 1, i64), number)
     backwards = w.b.sub(last, w.b.mul(step, w.cast(left, work)))
-    return w.cast(w.b.where(w.b.lt(number, w.tensor(steps // 2, i64)), forwards, backwards), dtype)
+    half = maximum(steps // 2, 2 - steps)  # a single one is the start
+    return w.cast(w.b.where(w.b.lt(number, w.tensor(half, i64)), forwards, backwards), dtype)
 
 
 def _linspace(start: Any, end: Any, steps: int) -> Any:

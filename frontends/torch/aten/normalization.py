@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -26,6 +26,13 @@ def _normalized(w: Lowering, x: Value, parameters: Sequence[Value | None], eps: 
     cast = [None if each is None else w.cast(each, x.tensor.dtype) for each in parameters]
     found: Value = w.b.batch_norm(x, *cast, eps=eps)
     return found
+
+
+def _mixed(w: Lowering, op: Callable[..., Any], x: Value, *parameters: Value | None, **attrs: Any) -> Value:
+    """`op`, computed in the wider type where `x` has a narrower one than its parameters, and rounded once to that of `x`."""
+    wide = w.result_type(x, *(each for each in parameters if each is not None))
+    found = op(w.cast(x, wide), *(None if each is None else w.cast(each, wide) for each in parameters), **attrs)
+    return w.cast(found, x.tensor.dtype)
 
 
 @lowers("aten.batch_norm")
@@ -54,7 +61,7 @@ def layer_norm(
     w: Lowering, x: Value, normalized_shape: Sequence[Dim], weight: Value | None = None, bias: Value | None = None,
     eps: float = 1e-5, cudnn_enable: bool = True,
 ) -> Any:  # fmt: skip
-    return w.b.layer_norm(x, weight, bias, axis=w.rank(x) - len(normalized_shape), eps=eps)
+    return _mixed(w, w.b.layer_norm, x, weight, bias, axis=w.rank(x) - len(normalized_shape), eps=eps)
 
 
 @lowers("aten.native_layer_norm")
@@ -73,7 +80,7 @@ def rms_norm(
 ) -> Any:
     """Without an epsilon, that of the element type is taken."""
     least = float(ml_dtypes.finfo(x.tensor.dtype.numpy).eps) if eps is None else eps
-    return w.b.rms_norm(x, weight, axis=w.rank(x) - len(normalized_shape), eps=least)
+    return _mixed(w, w.b.rms_norm, x, weight, axis=w.rank(x) - len(normalized_shape), eps=least)
 
 
 @lowers("aten.group_norm")
@@ -81,7 +88,7 @@ def group_norm(
     w: Lowering, x: Value, num_groups: int, weight: Value | None = None, bias: Value | None = None, eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Any:  # fmt: skip
-    return w.b.group_norm(x, weight, bias, groups=num_groups, eps=eps)
+    return _mixed(w, w.b.group_norm, x, weight, bias, groups=num_groups, eps=eps)
 
 
 @lowers("aten.native_group_norm")
@@ -103,4 +110,4 @@ def instance_norm(
         return _normalized(w, x, (weight, bias, running_mean, running_var), eps)
     if running_mean is not None:
         w.unsupported("instance norm in training also changes its running statistics", _TRAINING)
-    return w.b.instance_norm(x, weight, bias, eps=eps)
+    return _mixed(w, w.b.instance_norm, x, weight, bias, eps=eps)

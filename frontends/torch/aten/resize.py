@@ -16,9 +16,12 @@ def scaled(w: Lowering, size: Dim, factor: float) -> Dim:
     if isinstance(size, int):
         return int(float(size) * factor)
     exact = Fraction(factor)
-    if exact.denominator > 1 << 20:
+    ratio = exact if exact.denominator <= 1 << 20 else exact.limit_denominator(1000)
+    # At sizes that the ratio takes to no whole number, the float product is not near one either. At the others it is rounded
+    # to the whole number, or above it, unless the factor lies more than a quarter of a float's step below the ratio.
+    if not -ratio / (1 << 54) <= exact - ratio <= ratio / (1 << 53):
         w.unsupported(f"a size times {factor} is not a quotient of whole numbers", "give the size of the result instead")
-    return (size * exact.numerator) // exact.denominator
+    return (size * ratio.numerator) // ratio.denominator
 
 
 def _resize(

@@ -12,6 +12,8 @@ from aten_cases import Case, b, cases, check, f, flat
 
 from isthmus.frontends.torch import CaptureOptions, capture
 from isthmus.ir import interpreter
+from isthmus.ir.dims import evaluate
+from isthmus.ir.errors import UnsupportedError
 
 # ---- layers
 
@@ -87,6 +89,35 @@ def test_pooling(case: Case) -> None:
 def test_normalization(case: Case) -> None:
     case.tolerance |= {"rtol": 1e-4, "atol": 1e-5}
     check(case)
+
+
+@cases(
+    layer_norm=[lambda x, w: F.layer_norm(x, (3,), w, w), f("N", 2, 3, dtype=torch.bfloat16), f(3)],
+    rms_norm=[lambda x, w: F.rms_norm(x, (3,), w), f("N", 3, dtype=torch.bfloat16), f(3)],
+    group_norm=[lambda x, w: F.group_norm(x, 2, w, w), f("N", 6, 4, dtype=torch.bfloat16), f(6)],
+    instance_norm=[lambda x, w: F.instance_norm(x, weight=w, bias=w), f("N", 3, 8, dtype=torch.bfloat16), f(3)],
+)  # fmt: skip
+def test_normalization_of_narrow_inputs_by_wider_parameters(case: Case) -> None:
+    """Computed in the wider type and rounded once, as under autocast."""
+    case.tolerance |= {"rtol": 1e-2, "atol": 1e-3}
+    check(case)
+
+
+@pytest.mark.parametrize("factor", [1.7, 1.1, 1.9, 1 / 3, 0.75, 2.5])
+def test_a_factor_gives_the_floats_own_size_at_every_size(factor: float) -> None:
+    """The graph's size is a quotient of whole numbers, torch's a float product that is rounded down."""
+    captured = capture(lambda x: F.interpolate(x, scale_factor=factor), (torch.randn(1, 1, 8),), dynamic_shapes=({2: "H"},))
+    shape = captured.graph.outputs[0].tensor.shape
+    assert shape is not None
+    (symbol,) = captured.graph.symbols.by_name.values()
+    for size in (*range(1, 2000), *range(10**6, 10**6 + 50)):
+        assert evaluate(shape[2], {symbol: size}) == int(float(size) * factor)
+
+
+@pytest.mark.parametrize("factor", [0.7, 2.3, 1.0000001, 1e-5])
+def test_a_factor_whose_products_round_below_a_whole_number_is_refused(factor: float) -> None:
+    with pytest.raises(UnsupportedError, match="is not a quotient of whole numbers"):
+        capture(lambda x: F.interpolate(x, scale_factor=factor), (torch.randn(1, 1, 8),), dynamic_shapes=({2: "H"},))
 
 
 @cases(

@@ -310,3 +310,12 @@ def refuses_one(x: torch.Tensor) -> Any:
 def test_a_model_that_says_no_keeps_its_limit() -> None:
     captured = capture(refuses_one, (torch.randn(4, 3),), dynamic_shapes=({0: "N"},))
     assert [str(assumption) for assumption in captured.graph.symbols.assumptions] == ["N >= 2"]
+
+
+def test_ranges_over_sizes() -> None:
+    def model(x: torch.Tensor) -> Any:
+        size = x.shape[0]
+        ranges = torch.arange(size, 0, -1), torch.arange(2 * size, 0, -2)
+        return ranges, torch.linspace(0, 1, size), torch.linspace(2, -1, size + 1)
+
+    agree(model, (torch.randn(4),), dynamic=({0: "N"},), sizes=[{"N": size} for size in (1, 2, 3, 6, 7)])
