@@ -1,4 +1,4 @@
-"""Protobuf's wire format, and files written piece by piece: what every backend with protobuf files needs.
+"""Protobuf's wire format, written piece by piece: what every backend with protobuf files needs.
 
 A message is only its fields one behind the other, each a tag and perhaps a length; so it can be written in parts, and
 weights go from their handles straight into the file.
@@ -6,11 +6,8 @@ weights go from their handles straight into the file.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from collections.abc import Callable
+from typing import Any, Final, Protocol
 
 from isthmus.ir.errors import FileError
 from isthmus.ir.weights import Weight
@@ -57,31 +54,6 @@ def copy(weight: Weight, out: Writer) -> None:
         out.write(chunk)
     if count != weight.nbytes:
         raise FileError(f"the weight {weight.name!r} gave {count} bytes", expected=f"{weight.nbytes} bytes for {weight!r}")
-
-
-@contextmanager
-def together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
-    """Opens files beside their places and puts them there when all went well; else leaves nothing.
-
-    Raises:
-        FileError: a file could not be written.
-    """
-    made: list[tuple[BinaryIO, Path]] = []
-    try:
-        for path in paths:
-            beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-            made.append((beside.open("xb"), beside))
-        yield [file for file, _ in made]
-        for file, _ in made:
-            file.close()
-        for (_, beside), path in zip(made, paths, strict=True):
-            beside.replace(path)
-    except OSError as error:
-        raise FileError(f"{paths[0]} could not be written: {error.strerror or error}") from error
-    finally:
-        for file, beside in made:
-            file.close()
-            beside.unlink(missing_ok=True)
 
 
 def collect(write: Callable[[Writer], None]) -> bytes:

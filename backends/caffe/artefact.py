@@ -16,7 +16,7 @@ from isthmus.backends.caffe.dialect import Dialect, load
 from isthmus.backends.caffe.emitter import Net
 from isthmus.backends.caffe.schema import Message
 from isthmus.backends.caffe.worker import opencv
-from isthmus.backends.protobuf_wire import together
+from isthmus.backends.files import destination, together
 from isthmus.ir.dims import Dim, Symbol, evaluate, symbols
 from isthmus.ir.errors import EvaluationError, UsageError
 
@@ -72,7 +72,7 @@ class CaffeArtefact(Artefact):
 
     def save(self, path: str | Path) -> list[Path]:
         """Writes ``name.prototxt`` and ``name.caffemodel``, whichever of the two (or neither) the path names."""
-        path = Path(path)
+        path = destination(path)
         stem = path.with_suffix("") if path.suffix in (".prototxt", ".caffemodel") else path
         files = [stem.with_name(stem.name + ending) for ending in (".caffemodel", ".prototxt")]
         # The text comes into place last: whoever sees it finds the weights.

@@ -12,9 +12,10 @@ from typing import Any, Literal
 import onnx
 
 from isthmus.backends.base import Artefact
+from isthmus.backends.files import destination, together
 from isthmus.backends.onnx import wire
 from isthmus.backends.onnx.runtime import Session
-from isthmus.backends.protobuf_wire import LIMIT, Writer, collect, together
+from isthmus.backends.protobuf_wire import LIMIT, Writer, collect
 from isthmus.ir.errors import VerifyError
 from isthmus.ir.weights import Weight
 
@@ -66,7 +67,7 @@ class OnnxArtefact(Artefact):
         return onnx.ModelProto.FromString(self.serialize())
 
     def save(self, path: str | Path) -> list[Path]:
-        path = Path(path)
+        path = destination(path)
         outside = self._outside()
         if not outside:
             with together([path]) as (file,):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isthmus.backends.base import Artefact
+from isthmus.backends.files import destination, together
 from isthmus.backends.tensorrt import library, runtime
-from isthmus.ir.errors import FileError, VerifyError
+from isthmus.ir.errors import VerifyError
 
 if TYPE_CHECKING:
     from isthmus.backends.tensorrt.backend import TensorRTOptions
@@ -93,24 +92,9 @@ class TensorRTArtefact(Artefact):
             VerifyError: TensorRT cannot build it.
             FileError: the file cannot be written.
         """
-        path = Path(path)
-        if not path.parent.is_dir():  # known before minutes are spent
-            raise FileError(f"{path} could not be written: there is no folder {path.parent}")
-        engine = memoryview(self.build())
-        part = ""
-        try:
-            handle, part = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-            with os.fdopen(handle, "wb") as file:
-                file.write(engine)
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(part, 0o666 & ~umask)
-            os.replace(part, path)
-        except OSError as error:
-            raise FileError(f"{path} could not be written: {error.strerror or error}") from error
-        finally:
-            if part and os.path.exists(part):
-                os.unlink(part)
+        path = destination(path)
+        with together([path]) as (file,):  # opened before minutes are spent
+            file.write(memoryview(self.build()))
         return [path]
 
     def validate(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,25 @@ def test_a_file_that_is_too_short(tmp_path: Path) -> None:
             MappedWeight(path, offset, dtypes.f32, shape, "w")
     with pytest.raises(ValueError, match="elements of i4 cannot be mapped"):
         MappedWeight(path, 0, dtypes.i4, (2,))
+
+
+@pytest.mark.parametrize("change", ["replaced", "shorter", "other content", "gone"])
+def test_a_mapped_file_that_changes_is_named_and_not_read(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "weights.bin"
+    path.write_bytes(bytes(24))
+    handle, old = MappedWeight(path, 8, dtypes.f32, (4,), "w"), MappedWeight(path, 8, dtypes.f32, (4,), "w")
+    assert handle.key == old.key
+    if change == "replaced":
+        (tmp_path / "new").write_bytes(bytes(24))
+        (tmp_path / "new").replace(path)
+    elif change == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(bytes(4) if change == "shorter" else bytes(range(24)))
+        os.utime(path, ns=(1, 1))
+    with pytest.raises(FileError, match=r"weights\.bin, which holds the weight 'w', (has changed|cannot be read)"):
+        handle.array()
+    with pytest.raises(FileError, match=r"weights\.bin, which holds"):
+        list(handle.chunks())
+    if change == "other content":
+        assert MappedWeight(path, 8, dtypes.f32, (4,), "w").key != handle.key

@@ -12,12 +12,13 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
+from emitted import Model
 from onnx import numpy_helper
 
 from isthmus.backends.onnx import OnnxBackend, OnnxOptions, wire
 from isthmus.backends.onnx.artefact import OnnxArtefact
 from isthmus.backends.protobuf_wire import collect, varint
-from isthmus.ir import ArrayWeight, Builder, Graph, LazyWeight, Tensor, Weight, weight
+from isthmus.ir import ArrayWeight, Builder, Graph, LazyWeight, MappedWeight, Tensor, Weight, weight
 from isthmus.ir.dtypes import f32
 from isthmus.ir.errors import FileError
 
@@ -206,3 +207,22 @@ def test_transposed_weight_is_streamed(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert peak < 3 << 20
     assert np.array_equal(numpy_helper.to_array(onnx.load(path).graph.initializer[0]), matrix.T)
+
+
+def test_saving_over_the_file_that_the_weights_are_in(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    arrays = [np.arange(600, dtype=np.float32), -np.arange(600, dtype=np.float32)]
+    path.write_bytes(b"".join(array.tobytes() for array in arrays))
+    m = Model()
+    x = m.input(600)
+    for place in range(2):
+        x = m.b.add(x, m.b.constant(MappedWeight(path, 2400 * place, f32, (600,), f"w{place}")))
+    artefact = m.emit(x)
+    artefact.save(path)
+    held = {each.name: numpy_helper.to_array(each) for each in onnx.load(path).graph.initializer}
+    np.testing.assert_array_equal(held["w0"], arrays[0])
+    np.testing.assert_array_equal(held["w1"], arrays[1])
+    saved = path.read_bytes()
+    with pytest.raises(FileError, match=r"net\.onnx, which holds the weight 'w0', has changed since it was read"):
+        artefact.save(path)
+    assert path.read_bytes() == saved

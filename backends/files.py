@@ -1,0 +1,70 @@
+"""Files that appear all at once or not at all: what every artefact's `save` writes with."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from isthmus.ir.errors import FileError, UsageError
+
+
+def destination(path: str | os.PathLike[str]) -> Path:
+    """A path that was given to save at.
+
+    Raises:
+        UsageError: it is no path.
+        FileError: no file can have that name.
+    """
+    try:
+        name = os.fspath(path)
+    except TypeError:
+        name = path  # type: ignore[assignment]
+    if not isinstance(name, str):
+        raise UsageError("the place to save at is not a path", expected="text or a pathlib.Path", found=repr(path))
+    try:
+        possible = b"\0" not in os.fsencode(name) and Path(name).name not in ("", "..")
+    except UnicodeEncodeError:
+        possible = False
+    if not possible:
+        raise FileError(f"{name!r} is not the name of a file")
+    return Path(name)
+
+
+@contextmanager
+def together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
+    """Opens files beside their places and puts them there when all went well; else leaves nothing.
+
+    A link is followed: the file that it leads to is replaced, the link stays.
+
+    Raises:
+        FileError: a file could not be written, or what is there is not a file.
+    """
+    made: list[tuple[BinaryIO, Path, Path]] = []
+    try:
+        for path in map(_place, paths):
+            beside = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}.part")
+            made.append((beside.open("xb"), beside, path))
+        yield [file for file, _, _ in made]
+        for file, _, _ in made:
+            file.close()
+        for _, beside, path in made:
+            beside.replace(path)
+    except OSError as error:
+        raise FileError(f"{paths[0]} could not be written: {error.strerror or error}") from error
+    finally:
+        for file, beside, _ in made:
+            file.close()
+            beside.unlink(missing_ok=True)
+
+
+def _place(path: Path) -> Path:
+    """Where a file's content is or will be; devices, pipes and folders are not replaced."""
+    found = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if os.path.lexists(found) and not found.is_file():
+        kind = "a folder" if found.is_dir() else "not a regular file"
+        raise FileError(f"{path} could not be written: it is {kind}", remedy="save at another place")
+    return found

@@ -1,0 +1,92 @@
+"""What saving does to what is at the place already."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isthmus.backends.files import destination, together
+from isthmus.ir.errors import FileError, UsageError
+
+
+def _write(path: Path, content: bytes) -> None:
+    with together([path]) as (file,):
+        file.write(content)
+
+
+@pytest.mark.parametrize("name", ["", ".", "/", "..", "a/..", "a\0b", "a\ud800"])
+def test_names_that_no_file_has(name: str) -> None:
+    with pytest.raises(FileError, match="is not the name of a file"):
+        destination(name)
+
+
+@pytest.mark.parametrize("path", [None, 3, b"net.onnx"])
+def test_what_is_no_path(path: Any) -> None:
+    with pytest.raises(UsageError, match="not a path"):
+        destination(path)
+
+
+def test_a_file_is_replaced_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    path = destination(str(tmp_path / "net"))
+    for content in (b"first", b"second"):
+        _write(path, content)
+        assert path.read_bytes() == content
+    assert os.listdir(tmp_path) == ["net"]
+
+
+def test_a_long_name(tmp_path: Path) -> None:
+    _write(tmp_path / ("n" * 250), b"content")
+    assert os.listdir(tmp_path) == ["n" * 250]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_followed(tmp_path: Path, there: bool) -> None:
+    (tmp_path / "far").mkdir()
+    target, link = tmp_path / "far" / "target", tmp_path / "link"
+    if there:
+        target.write_bytes(b"old")
+    link.symlink_to(target)
+    _write(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert os.listdir(tmp_path / "far") == ["target"]
+
+
+@pytest.mark.parametrize("by_link", [True, False])
+def test_a_pipe_is_not_replaced(tmp_path: Path, by_link: bool) -> None:
+    path = pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    if by_link:
+        path = tmp_path / "link"
+        path.symlink_to(pipe)
+    with pytest.raises(FileError, match="not a regular file"):
+        _write(path, b"content")
+    assert stat.S_ISFIFO(os.stat(pipe).st_mode)
+
+
+def test_a_folder_or_a_circle_of_links_is_not_replaced(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="it is a folder"):
+        _write(tmp_path, b"content")
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(FileError, match="could not be written"):
+        _write(tmp_path / "a", b"content")
+
+
+def test_an_error_leaves_the_old_files(tmp_path: Path) -> None:
+    paths = [tmp_path / "one", tmp_path / "two"]
+    for path in paths:
+        path.write_bytes(b"old")
+
+    def fail() -> None:
+        with together(paths) as (first, _):
+            first.write(b"new")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == [b"old", b"old"]
