@@ -70,7 +70,10 @@ def test_exceptions_are_refusals_of_samples(dialect: str) -> None:
 
 def _write() -> None:
     found = {
-        name: {sample: told.replace(f"dialect {name}", "dialect *") for sample, told in pins.exceptions(each, prepare, READERS[name]).items()}
+        name: {
+            sample: told.replace(f"dialect {name}", "dialect *")
+            for sample, told in pins.exceptions(each, prepare, READERS[name]).items()
+        }
         for name, each in SUITES.items()
     }
     first = found[BUILT_IN[0]]
