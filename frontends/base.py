@@ -37,7 +37,8 @@ class Captured(ABC):
         graph: the model.
         input_names: the names of the graph's inputs.
         output_names: the names of the graph's outputs.
-        notes: what the user should know: assumptions on sizes, buffers that the model writes to, dims that became numbers.
+        notes: what the user should know beside the graph's assumptions: buffers that the model writes to, dims that became
+            numbers.
         seconds: how long each step took.
     """
 

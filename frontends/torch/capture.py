@@ -173,11 +173,28 @@ def capture(
     captured.weights = weights
     captured.written = list(first.written)
     captured.notes += [*first.watcher.notes, *first.watcher.sizes.notes]
-    captured.notes += [f"assumed: {assumption} ({assumption.location})" for assumption in graph.symbols.assumptions]
+    captured.notes += _other_paths(source)
     captured.output_names = _output_names(first, options, output_names)
     for symbol in first.watcher.sizes.declared:
         symbol.hint = _own_sizes(inputs).get(symbol.name, symbol.hint)
     return captured
+
+
+def _other_paths(source: Source) -> list[str]:
+    """What torch computes in another way where a model runs plainly."""
+    if not torch.backends.mha.get_fastpath_enabled():
+        return []
+    paths = [
+        path or type(module).__name__
+        for path, module in source.modules
+        if isinstance(module, torch.nn.TransformerEncoder) and not module.training
+        and getattr(module, "use_nested_tensor", False)
+    ]
+    return [
+        f"torch's fast path of {path} was off: under no_grad it may give zeros at masked positions, the graph computes them; "
+        "torch.backends.mha.set_fastpath_enabled(False) makes torch compute them too"
+        for path in paths
+    ]
 
 
 def _own_sizes(inputs: Inputs) -> dict[str, int]:

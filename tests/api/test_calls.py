@@ -44,7 +44,8 @@ def test_a_declared_range_is_kept() -> None:
 
 def test_the_report_says_what_the_model_holds_only_for() -> None:
     net: Any = isthmus.compile(branches, X, dynamic_shapes={"x": {0: "N"}})
-    assert any(line.startswith("holds only for N > 3 (at ") for line in str(net.report).splitlines())
+    (line,) = [line for line in str(net.report).splitlines() if "N > 3" in line]
+    assert line.startswith("holds only for N > 3 (at ")
 
 
 @pytest.mark.parametrize("results", [None, (), 3, {"a": None}])
@@ -73,3 +74,12 @@ def test_a_tensor_without_data() -> None:
 def test_too_many_names() -> None:
     with pytest.raises(UsageError, match=r"which a function has not\n  found: b left over"):
         isthmus.compile(lambda x: x, X, input_names=["nope", "b"])
+
+
+def test_a_fast_path_that_was_off_is_told() -> None:
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    mask = torch.tensor([[False, False, False, True]])
+    for nested, count in ((True, 1), (False, 0)):
+        model = torch.nn.TransformerEncoder(layer, 1, enable_nested_tensor=nested).eval()
+        net = isthmus.compile(model, torch.randn(1, 4, 8), {"src_key_padding_mask": mask})
+        assert sum("fast path of TransformerEncoder was off" in note for note in net.report.notes) == count

@@ -32,7 +32,8 @@ def test_a_hint_may_be_given_and_a_name_is_one_size() -> None:
     ("f32", "is not a tensor"), ("f32[3", "is not a tensor"), ("float[3]", "has no known dtype"), ("f32[3,,4]", "'' in"),
     ("f32[-1]", "'-1' in"), ("f32[N=x]", "'N=x' in"), ("f32[3][4]", "is not a tensor"), ("", "is not a tensor"),
     ("f32[99999999999999999999]", "'99999999999999999999' in"), ("f32[N=0]", "'N=0' in"),
-    ("f32[9223372036854775808]", "is no size"), (f"f32[{'9' * 5000}]", "is no size"), (None, "None is not a tensor"), (3, "3 is not a tensor"),
+    ("f32[9223372036854775808]", "is no size"), (f"f32[{'9' * 5000}]", "is no size"), (None, "None is not a tensor"),
+    (3, "3 is not a tensor"),
 ])  # fmt: skip
 def test_anything_else_is_refused_with_its_reason(text: Any, told: str) -> None:
     with pytest.raises(UsageError, match=told):
