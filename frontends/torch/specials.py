@@ -99,6 +99,15 @@ def _check(watcher: Watcher, *args: Any, **kwargs: Any) -> None:
     """Checks of metadata and sizes, which `infer` makes anyway."""
 
 
+def _enter(watcher: Watcher, name: str, args: str | None = None) -> Any:
+    """What the profiler's marks are told by; none of them is part of the graph."""
+    return torch.ops.profiler._record_function_enter_new(name, args)
+
+
+def _exit(watcher: Watcher, handle: Any) -> None:
+    torch.ops.profiler._record_function_exit._RecordFunction(handle)
+
+
 SPECIALS: Final[dict[str, Callable[..., Any]]] = {
     "aten.item.default": _item,
     "aten._local_scalar_dense.default": _item,
@@ -115,6 +124,8 @@ SPECIALS: Final[dict[str, Callable[..., Any]]] = {
     "aten.numel.default": _numel,
     "prim.device.default": _device,
     "aten.batch_norm.default": _batch_norm,
+    "profiler._record_function_enter_new.default": _enter,
+    "profiler._record_function_exit._RecordFunction": _exit,
     "aten._assert_tensor_metadata.default": _check,
     "aten._assert_scalar.default": _check,
     "aten.sym_constrain_range.default": _check,

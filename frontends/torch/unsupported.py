@@ -39,12 +39,21 @@ def stop(watcher: Watcher, ended: Location | None = None) -> UnsupportedError:
     return UnsupportedError(message, list(watcher.refusals.values()))
 
 
-def stand_ins(watcher: Watcher, plan: Plan, args: Any, kwargs: Any, refusal: Refusal) -> Any:
+def stand_ins(watcher: Watcher, plan: Plan, args: Any, kwargs: Any, refusal: Refusal, check: bool = False) -> Any:
     """What the model goes on with behind a refused op: its written arguments, or tensors typed by torch.
+
+    Args:
+        watcher: knows the arguments' types.
+        plan: of the op.
+        args: its arguments.
+        kwargs: its keyword arguments.
+        refusal: why it is refused; one of the watcher's.
+        check: the arguments were found not to fit each other.
 
     Raises:
         UnsupportedError: torch cannot tell the types either.
-        Exception: what torch's kernel says against the arguments, when it was the lowering that found them wrong.
+        Exception: what torch's kernel says against the arguments too, when they were found not to fit: the model does
+            not run at such sizes, and would not outside a watch.
     """
     func = getattr(getattr(getattr(torch.ops, plan.name.split(".")[0]), plan.packet), plan.name.rsplit(".", 1)[1])
     if plan.writes:
@@ -57,6 +66,9 @@ def stand_ins(watcher: Watcher, plan: Plan, args: Any, kwargs: Any, refusal: Ref
             runs.append(func(*_real(watcher, args, shift), **_real(watcher, kwargs, shift)))
         except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError, AssertionError) as error:
             if shift == 0:
+                if check and list(watcher.refusals.values()) == [refusal] and not isinstance(error, NotImplementedError):
+                    watcher.refusals.clear()
+                    raise
                 refusal.found = refusal.found or f"torch: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
                 raise stop(watcher, refusal.location) from error
             runs.append(runs[0])

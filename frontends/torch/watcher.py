@@ -274,7 +274,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         w = self.w
         location = w.b.location = self.provenance.here()
         self.graph.symbols.location = location
-        if func.__class__ is not torch._ops.OpOverload:
+        if func.__class__ is not torch._ops.OpOverload and not isinstance(func, torch._ops.OpOverload):
             from isthmus.frontends.torch.control import higher_order
 
             return higher_order(self, func, args, kwargs)
@@ -478,7 +478,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         refusal.op = plan.name
         refusal.location = self.w.b.location
         self.refusals.setdefault((plan.name, str(refusal.location)), refusal)
-        return stand_ins(self, plan, args, kwargs, refusal)
+        return stand_ins(self, plan, args, kwargs, refusal, check)
 
 
 def _itself(argument: Any) -> Any:

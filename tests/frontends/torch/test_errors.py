@@ -188,3 +188,35 @@ def test_a_run_that_ends_early_says_so() -> None:
     line = ends_early.__code__.co_firstlineno + 2
     assert f"1 operation of the model cannot be carried over; the run ended early, at {__file__}:{line}" in str(caught.value)
     assert "further ones may follow" in str(caught.value)
+
+
+MISFITS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "linear": torch.nn.Linear(5, 8),
+    "matmul": lambda x: x @ torch.ones(5, 2),
+    "broadcast": lambda x: x + torch.ones(7),
+    "conv": lambda x: torch.conv1d(x.t(), torch.ones(4, 3, 1)),
+    "view": lambda x: x[0].view(7),
+    "concat": lambda x: torch.cat([x, torch.ones(2, 3)], 0),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, ({0: "N"},)], ids=["static", "dynamic"])
+@pytest.mark.parametrize("model", MISFITS.values(), ids=MISFITS)
+def test_sizes_that_the_model_does_not_run_at_are_the_models_own_error(model: Any, dynamic: Any) -> None:
+    x = torch.randn(4, 6)
+    with pytest.raises(RuntimeError):
+        model(x)
+    with pytest.raises(CaptureError, match="the model raised RuntimeError: ") as caught:
+        capture(lambda x: model(x), (x,), dynamic_shapes=dynamic)
+    assert caught.value.location is not None
+    assert caught.value.location.file == __file__
+
+
+def test_marks_for_a_profiler_are_no_ops() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        with torch.profiler.record_function("doubled"):
+            return x * 2
+
+    captured = capture(model, (torch.randn(3),))
+    assert [node.op.name for node in captured.graph.nodes if node.op.name != "constant"] == ["mul"]
+    capture(torch.nn.DataParallel(torch.nn.Linear(3, 2)), (torch.randn(1, 3),))
