@@ -101,6 +101,10 @@ class Backend(ABC):
         """
         return None
 
+    def remedy(self, node: Node) -> str | None:
+        """What the user can do about a node that is neither legal nor lowered; None where nothing special is known."""
+        return None
+
     def load(self, path: str | Path) -> Runner:
         """What runs a saved model, as `Artefact.run` runs a fresh one.
 

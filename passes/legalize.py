@@ -138,7 +138,10 @@ class _Legalization:
     def refuse(self, node: Node, chain: tuple[str, ...], reason: str) -> None:
         if len(chain) > 1:
             reason = f"{reason} (needed for {chain[0]})"
-        remedy = f"choose a target or version that has {node.op.name}, or give the op a lowering or a decomposition"
+        advice = getattr(self.target, "remedy", None)  # one that is only legality and lowerings may have none
+        remedy = (advice(node) if advice is not None else None) or (
+            f"choose a target or version that has {node.op.name}, or give the op a lowering or a decomposition"
+        )
         key = (node.op.name, node.location, reason)
         refusal = Refusal(reason, op=node.op.name, location=node.location, remedy=remedy)
         self.refusals.setdefault(key, (refusal, []))[1].append(node)

@@ -11,6 +11,11 @@ import onnx
 _A: Final = onnx.AttributeProto
 
 
+def plain(text: str) -> str:
+    """A text as protobuf can hold it: a surrogate that has no partner becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def _same(value: Any) -> Any:
     return value
 

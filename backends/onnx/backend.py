@@ -13,12 +13,13 @@ from pydantic import BaseModel, Field, field_validator
 from isthmus.backends import base, widen
 from isthmus.backends.onnx import control, division, elementwise, indexing, neural, opsets, pooling, quantization, shapes, table
 from isthmus.backends.onnx.artefact import External, OnnxArtefact
+from isthmus.backends.onnx.attributes import plain
 from isthmus.backends.onnx.emitter import Emitter, Probe, Scope
 from isthmus.backends.onnx.runtime import Session
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dtypes import DType
-from isthmus.ir.errors import FileError
+from isthmus.ir.errors import FileError, Refusal, UnsupportedError, UsageError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.types import Tensor
 
@@ -73,12 +74,25 @@ class OnnxBackend(base.Backend):
         """The opset written."""
         return cast(OnnxOptions, self.options).opset
 
+    def _probe_of(self, opset: int) -> Probe:
+        return Probe(opset, cast(OnnxOptions, self.options).keep_functions)
+
     @cached_property
     def _probe(self) -> Probe:
-        return Probe(self.opset, cast(OnnxOptions, self.options).keep_functions)
+        return self._probe_of(self.opset)
 
     def legal(self, node: Node) -> str | None:
         return self._probe.reason(node)
+
+    def remedy(self, node: Node) -> str | None:
+        """The opset next to the chosen one at which the node is legal, an older one if there is any."""
+        older = range(self.opset - 1, opsets.OLDEST - 1, -1)
+        newer = range(self.opset + 1, opsets.NEWEST + 1)
+        for sign, versions in (("<=", older), (">=", newer)):
+            for opset in versions:
+                if self._probe_of(opset).reason(node) is None:
+                    return f"choose opset {sign} {opset}"
+        return None
 
     def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
         if any(isinstance(value.type, Tensor) and value.type.dtype.is_complex for value in node.results):
@@ -95,6 +109,14 @@ class OnnxBackend(base.Backend):
             raise FileError(f"there is no file {path}")
         return Session(Path(path))
 
+    def _check_ends(self, graph: Graph) -> None:
+        """An input or output that no node has to do with is seen by no other check."""
+        ends = [("input", value) for value in graph.inputs] + [("output", value) for value in graph.outputs]
+        found = [(what, value, self._probe.storable(value)) for what, value in ends]
+        refusals = [Refusal(reason, op=what, location=value.location) for what, value, reason in found if reason is not None]
+        if refusals:
+            raise UnsupportedError(f"{len(refusals)} of the inputs and outputs cannot be carried over to onnx", refusals)
+
     def emit(
         self, graph: Graph, *, input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
     ) -> OnnxArtefact:  # fmt: skip
@@ -102,11 +124,12 @@ class OnnxBackend(base.Backend):
         e = Emitter(options.opset, graph.binders(), options.metadata, options.keep_functions)
         scope = Scope(graph, graph.name)
         proto = scope.proto
-        inputs = input_names or [value.name or "input" for value in graph.inputs]
+        self._check_ends(graph)
+        inputs = _names("input", input_names, graph.inputs)
         for value, name in zip(graph.inputs, inputs, strict=True):
             e.define(value, e.unique(name))
             proto.input.append(onnx.ValueInfoProto(name=e.name(value), type=opsets.type_proto(value.type)))
-        wanted = output_names or [value.name or "output" for value in graph.outputs]
+        wanted = _names("output", output_names, graph.outputs)
         e.scopes.append(scope)
         outputs = e.body(graph, [e.unique(name) for name in wanted])
         for value, name in zip(graph.outputs, outputs, strict=True):
@@ -117,10 +140,23 @@ class OnnxBackend(base.Backend):
             model.opset_import.add(domain=domain, version=version)
         if options.metadata:
             for key, text in sorted(graph.metadata.items()):
-                model.metadata_props.add(key=key, value=text)
+                model.metadata_props.add(key=plain(key), value=plain(text))
         artefact = OnnxArtefact(model, proto, e.initializers, options.external_data)
         artefact.notes += e.notes
         return artefact
+
+
+def _names(kind: str, given: Sequence[str] | None, values: Sequence[Value]) -> list[str]:
+    """The names to give inputs or outputs."""
+    if given is None:
+        return [value.name or kind for value in values]
+    names = list(given)
+    if len(names) != len(values):
+        raise UsageError(f"the names of {kind}s are not as many as these", expected=f"{len(values)} names", found=str(names))
+    for name in names:
+        if not isinstance(name, str) or not name or name != plain(name):
+            raise UsageError(f"{name!r} is no name for an {kind}", expected="text of Unicode characters, not empty")
+    return names
 
 
 __all__ = ["OnnxBackend", "OnnxOptions"]

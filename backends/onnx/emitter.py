@@ -9,14 +9,14 @@ import numpy as np
 import onnx
 
 from isthmus.backends.onnx import opsets, table
-from isthmus.backends.onnx.attributes import add_attribute
+from isthmus.backends.onnx.attributes import add_attribute, plain
 from isthmus.backends.onnx.kernels import element
 from isthmus.backends.onnx.sizes import Sizes
 from isthmus.backends.onnx.table import Refused, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.dims import Symbol
 from isthmus.ir.dtypes import DType
-from isthmus.ir.errors import IsthmusError
+from isthmus.ir.errors import IsthmusError, Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import UNKNOWN, Location
 from isthmus.ir.op import Trait
@@ -48,7 +48,7 @@ class Scope:
 
     def __init__(self, graph: Graph | None, name: str = "") -> None:
         self.graph = graph
-        self.proto = onnx.GraphProto(name=name)
+        self.proto = onnx.GraphProto(name=plain(name))
         self.sizes: dict[object, str] = {}
         self.made: set[str] = set()
 
@@ -96,6 +96,7 @@ class Emitter:
 
     def unique(self, base: str) -> str:
         """A name that nothing has yet: `base`, or `base` and a number."""
+        base = plain(base)
         if base not in self._taken:
             self._taken.add(base)
             return base
@@ -211,12 +212,12 @@ class Emitter:
         location = self._location
         if not self._in_properties:
             if location:
-                node.doc_string = str(location)
+                node.doc_string = plain(str(location))
             return
         if location.file:
-            node.metadata_props.add(key="source", value=f"{location.file}:{location.line}")
+            node.metadata_props.add(key="source", value=plain(f"{location.file}:{location.line}"))
         if location.module:
-            node.metadata_props.add(key="module", value=location.module)
+            node.metadata_props.add(key="module", value=plain(location.module))
         if location.made_by:
             node.metadata_props.add(key="made_by", value=", ".join(location.made_by))
 
@@ -287,6 +288,9 @@ class Emitter:
         Args:
             graph: its inputs are defined.
             outputs: the names that its outputs shall have.
+
+        Raises:
+            UnsupportedError: an output is an input, a constant or another output, which onnxruntime cannot hand on.
         """
         scope = self.scopes[-1]
         for value, name in zip(graph.outputs, outputs, strict=True):
@@ -295,16 +299,22 @@ class Emitter:
         for node in graph.nodes:
             self.node(node)
         self._fresh.clear()
-        finished = []
+        finished, refusals = [], []
         for value, name in zip(graph.outputs, outputs, strict=True):
             found = self.name(value)
             if found != name:
                 # An input, a constant, an outer value, or one that is an output already.
                 self._location = value.location
-                made = self.op("Identity", found)
+                try:
+                    made = self.op("Identity", found)
+                except Refused as reason:
+                    refusals.append(Refusal(f"it is handed on: {reason}", op="output", location=value.location))
+                    continue
                 scope.proto.node[-1].output[0] = name
                 scope.made.discard(made)
             finished.append(name)
+        if refusals:
+            raise UnsupportedError(f"{len(refusals)} of the outputs cannot be carried over to onnx", refusals)
         return finished
 
     def subgraph(self, graph: Graph, enter: Callable[[Any], Sequence[Value]] | None = None) -> Any:
@@ -337,6 +347,7 @@ class Emitter:
         """The name of a local function that does what an isolated graph does; equal ones are one function."""
         if self.probing:
             return name
+        name = plain(name)
         inner = Emitter(self.opset, body.binders(), metadata=False, keep_functions=True)
         inner.functions, inner.domains, inner.notes = self.functions, self.domains, self.notes
         inner._named_by_module = False  # so that the functions of equal modules are equal
@@ -409,7 +420,7 @@ class Probe(Emitter):
             if value is not None and isinstance(value.type, Tensor):
                 self._types[f"operand{index}"] = value.type.dtype
         for value in (*node.operands, *node.results):
-            reason = None if value is None else self._storable(value)
+            reason = None if value is None else self.storable(value)
             if reason is not None:
                 return reason
         try:
@@ -418,7 +429,8 @@ class Probe(Emitter):
             return str(reason)
         return None
 
-    def _storable(self, value: Value) -> str | None:
+    def storable(self, value: Value) -> str | None:
+        """Why a value cannot be in a file of this opset; None when it can."""
         type = value.type
         while not isinstance(type, Tensor):
             type = type.element

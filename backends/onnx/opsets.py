@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import onnx
 
+from isthmus.backends.onnx.attributes import plain
 from isthmus.backends.onnx.kernels import NEVER, element, kernels
 from isthmus.ir import dtypes
 from isthmus.ir.dtypes import DType
@@ -153,7 +154,7 @@ def type_proto(type: Type) -> Any:
                 if isinstance(dim, int):
                     entry.dim_value = dim
                 elif dim is not None:
-                    entry.dim_param = str(dim)
+                    entry.dim_param = plain(str(dim))
     elif isinstance(type, Sequence):
         proto.sequence_type.elem_type.CopyFrom(type_proto(type.element))
     elif isinstance(type, Optional):
