@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -258,8 +259,12 @@ def verify(file: str, seeds: int, rtol: float, atol: float, **given: Any) -> Non
 @click.option("--json", "as_json", is_flag=True, callback=_wants_json, help="Print JSON.")
 @click.option("--quiet", is_flag=True, help="Print the names alone.")
 def targets(as_json: bool, quiet: bool) -> None:
-    """List the targets with their options."""
+    """List the targets with their options, and those of the capture, which go with every target.
+
+    As JSON: the options' schemas by target, those of the capture under "capture".
+    """
     from isthmus.backends import registry
+    from isthmus.compiler import FRONTENDS
     from isthmus.tables import table, text
 
     schemas: dict[str, dict[str, Any]] = {}
@@ -269,10 +274,16 @@ def targets(as_json: bool, quiet: bool) -> None:
             schemas[name] = _schema(registry.find(name).Options)
         except UsageError as error:  # a package of somebody else's may be broken; the other targets are there all the same
             broken[name] = error.found or error.message
+    if quiet and not as_json:
+        click.echo("\n".join(schemas))
+        return
+    for frontend, home in FRONTENDS.items():
+        try:
+            schemas.setdefault("capture", {}).update(_schema(import_module(home).CaptureOptions))
+        except ImportError as error:  # its framework is not installed
+            broken[f"capture of {frontend}"] = str(error)
     if as_json:
         click.echo(json.dumps(schemas))
-    elif quiet:
-        click.echo("\n".join(schemas))
     else:
         rows = [
             (name, option, _kind(schema), _default(schema), schema.get("description"))

@@ -170,8 +170,14 @@ def test_targets_lists_options() -> None:
     assert done.exit_code == 0
     for word in ("onnx", "opset", "the version of the standard op set", "reference"):
         assert word in done.output
-    assert "opset" in json.loads(run("targets", "--json").output)["onnx"]
-    assert {"onnx", "reference"} <= set(run("targets", "--quiet").output.split())
+    for word in ("capture", "on_size_branch", "record, refuse", "modules kept as one node each"):
+        assert word in done.output
+    told = json.loads(run("targets", "--json").output)
+    assert "opset" in told["onnx"]
+    assert {"on_size_branch", "buffers", "coarse"} <= set(told["capture"])
+    names = set(run("targets", "--quiet").output.split())
+    assert {"onnx", "reference"} <= names
+    assert "capture" not in names
 
 
 @pytest.mark.parametrize(("arguments", "code", "told"), [
