@@ -347,6 +347,9 @@ class Inputs:
             elif isinstance(item, torch.Tensor):
                 if item.is_meta:
                     raise UsageError(f"the input {known.name} has no data: it is on the meta device")
+                if item.is_nested or item.layout is not torch.strided:
+                    layout = "nested" if item.is_nested else str(item.layout).removeprefix("torch.")
+                    raise UsageError(f"the input {known.name} must be a dense tensor", found=f"a {layout} one")
                 found.append(contents(item))
             else:
                 raise UsageError(f"the input {known.name} must be a tensor", found=repr(item))

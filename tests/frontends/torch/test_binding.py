@@ -69,6 +69,8 @@ def test_the_same_in_other_words(model: Any, example: Any, call: Any, found: lis
     (nested, (([A, B],), {}), (([A, B, T],), {}), "expected: a list of 2\n  found: a list of 3"),
     (nested, ((Pair(A, B),), {}), (((A, B),), {}), "expected: a Pair"),
     (two, ((A, B), {}), ((A.to("meta"), B), {}), "the input x has no data"),
+    (two, ((A, B), {}), ((A.to_sparse(), B), {}), "the input x must be a dense tensor\n  found: a sparse_coo one"),
+    (two, ((A, B), {}), ((A, torch.nested.nested_tensor([A])), {}), "input y must be a dense tensor\n  found: a nested one"),
 ])  # fmt: skip
 def test_anything_else_is_told_in_words(model: Any, example: Any, call: Any, told: str) -> None:
     captured = capture(model, *example)
