@@ -438,6 +438,16 @@ def bounds(dim: Dim) -> tuple[Bound, Bound]:
             corners = (_times(a, c), _times(a, d), _times(b, c), _times(b, d))
             a, b = min(corners), max(corners)
         lo, hi = _plus(lo, a), _plus(hi, b)
+    extremes = [(m[0], c) for m, c in dim.terms if len(m) == 1 and isinstance(m[0], Function) and m[0].kind in ("min", "max")]
+    if len(extremes) == 1 and len(dim.terms) > 1:
+        # min(a, b) - x is no greater than a - x, which may say more than the ranges of both sides by themselves
+        atom, factor = extremes[0]
+        rest = dim - _normal({(atom,): factor})
+        ends = [bounds(rest + factor * arg) for arg in atom.args]
+        if (atom.kind == "min") == (factor > 0):
+            hi = min(hi, *(end for _, end in ends))
+        else:
+            lo = max(lo, *(end for end, _ in ends))
     return lo, hi
 
 

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from isthmus.ir import dims, dtypes
+from isthmus.ir import dtypes
 from isthmus.ir.cursor import PLACE, TOKEN, Cursor, WrongError, read_location
-from isthmus.ir.dims import INF, Bound, Dim, Symbol, resolve
+from isthmus.ir.dims import INF, Bound, Dim, Symbol
 from isthmus.ir.dtypes import dtype, is_dtype
 from isthmus.ir.errors import InferError, ParseError
 from isthmus.ir.graph import Graph, Node, Value
@@ -144,9 +144,7 @@ class _Parser(Cursor):
         for symbol, (lo, hi) in self.ranges.items():
             symbol.lo, symbol.hi = lo, hi
             symbol.joined = self.joined.get(symbol)
-        for assumption in self.symbols.assumptions:
-            if assumption.relation == "==" and dims.same(assumption.left, assumption.right) is None:
-                self.symbols.remember(resolve(assumption.left), resolve(assumption.right))
+        self.symbols.remember()
 
     # ---- graphs
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from isthmus.ir.dims import INF, Bound, Dim, Expr, Symbol, bounds, resolve, symbols
-from isthmus.ir.symbols import Symbols
+from isthmus.ir.dims import INF, Bound, Dim, Expr, Symbol, resolve, symbols
+from isthmus.ir.symbols import ENDS, Symbols
 
 
 class Scratch(Symbols):
@@ -70,12 +70,11 @@ class Scratch(Symbols):
         self._known(relation, left, right)
 
     def constrain(self, relation: str, left: Dim, right: Dim) -> bool:
-        lo, hi = bounds(resolve(left) - resolve(right))
-        shift = {"<": 1, ">": -1}.get(relation, 0)
-        upper = relation in ("<", "<=")
-        if (lo + shift > 0) if upper else (hi + shift < 0):
+        lo, hi = self.known.span(resolve(left) - resolve(right))
+        least, most = ENDS[relation]
+        if lo > most or hi < least:
             return False
-        return (hi + shift <= 0 if upper else lo + shift >= 0) or self._known(relation, left, right)
+        return (least <= lo and hi <= most) or self._known(relation, left, right)
 
     def narrow(self, symbol: Symbol, lo: Bound = -INF, hi: Bound = INF) -> None:
         if symbol in self._made:

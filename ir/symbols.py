@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from isthmus.ir.dims import INF, Bound, Dim, Expr, Symbol, bounds, extreme, hint, resolve, same, symbols
 from isthmus.ir.dtypes import is_dtype
 from isthmus.ir.location import UNKNOWN, Location
+
+Spans: TypeAlias = "dict[Expr, tuple[Bound, Bound]]"
+"""Between what sums of symbols lie that are no symbol by themselves."""
+ENDS: Final[dict[str, tuple[Bound, Bound]]] = {
+    "==": (0, 0), "<": (-INF, -1), "<=": (-INF, 0), ">": (1, INF), ">=": (0, INF),
+}  # fmt: skip
+"""Between what the left less the right side of a relation lies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +54,7 @@ class Symbols:
         self.assumptions: list[Assumption] = []
         self.location = UNKNOWN
         self.listener: Callable[[Assumption], None] | None = None
-        self._equal: set[tuple[Dim, Dim]] = set()
+        self._spans: Spans = {}
         self._stated: set[tuple[str, Dim, Dim]] = set()
         self._counters: dict[str, int] = {}
 
@@ -67,10 +76,20 @@ class Symbols:
     def same(self, left: Dim, right: Dim) -> bool | None:
         """Whether two dims are the same, with what was assumed taken into account."""
         answer = same(left, right)
-        if answer is None and self._equal:
-            pair = (resolve(left), resolve(right))
-            return True if pair in self._equal or pair[::-1] in self._equal else None
+        if answer is None:
+            lo, hi = self.span(resolve(left) - resolve(right))
+            return False if lo > 0 or hi < 0 else True if lo == hi else None
         return answer
+
+    def span(self, dim: Dim) -> tuple[Bound, Bound]:
+        """Bounds of a dim, with what was assumed taken into account."""
+        lo, hi = bounds(dim)
+        if isinstance(dim, Expr) and self._spans:
+            form, factor, constant = _form(dim)
+            if form in self._spans:
+                least, most = (_scaled(end, factor, constant) for end in self._spans[form][:: 1 if factor > 0 else -1])
+                return max(lo, least), min(hi, most)
+        return lo, hi
 
     def assume(self, relation: str, left: Dim, right: Dim) -> None:
         """Take a relation for granted and write it down, unless that was done before."""
@@ -93,13 +112,20 @@ class Symbols:
         left, right = resolve(left), resolve(right)
         if (answer := self._as_inequality(left, right)) is not None:
             return answer
-        self.assume("==", left, right)
         solved = self._solve(left, right)
         if solved is None:
-            self.remember(left, right)
-        else:
-            symbol, value = solved
-            self._join(symbol, value)
+            self.assume("==", left, right)
+            self._state(left - right, 0, 0)
+            return True
+        symbol, value = solved
+        spans = self._spans_after(symbol, value)
+        if spans is None:
+            return False
+        self.assume("==", left, right)
+        symbol.joined = value
+        self._adopt(spans)
+        if isinstance(value, Expr) and value.symbol is not None and value.symbol.hint is None:
+            value.symbol.hint = symbol.hint
         return True
 
     def _as_inequality(self, left: Dim, right: Dim) -> bool | None:
@@ -111,9 +137,39 @@ class Symbols:
                 return all(self.constrain(relation, other, rest) for rest in found[1] if rest != other)
         return None
 
-    def remember(self, left: Dim, right: Dim) -> None:
-        """Lets `same` know of an equality that no symbol can be solved for."""
-        self._equal.add((resolve(left), resolve(right)))
+    def remember(self) -> None:
+        """Works out anew what the assumptions and the ranges of joined symbols say of sums of symbols."""
+        self._spans = {}
+        for assumption in self.assumptions:
+            if assumption.relation in ENDS:
+                _merge(self._spans, resolve(assumption.left) - resolve(assumption.right), *ENDS[assumption.relation])
+        for symbol in self.by_name.values():
+            if symbol.joined is not None:
+                _merge(self._spans, resolve(symbol.dim), symbol.lo, symbol.hi)
+
+    def _state(self, dim: Dim, lo: Bound, hi: Bound) -> None:
+        spans = dict(self._spans)
+        _merge(spans, dim, lo, hi)
+        self._adopt(spans)
+
+    def _adopt(self, spans: Spans) -> None:
+        """Keeps what is known of sums; of a symbol by itself it is its range."""
+        self._spans = {}
+        for form, (lo, hi) in spans.items():
+            if form.symbol is None:
+                self._spans[form] = lo, hi
+            else:
+                self.narrow(form.symbol, lo, hi)
+
+    def _spans_after(self, symbol: Symbol, value: Dim) -> Spans | None:
+        """What will be known once a symbol is joined; None where that contradicts what is known."""
+        symbol.joined = value
+        try:
+            spans: Spans = {}
+            known = [*self._spans.items(), (symbol.dim, (symbol.lo, symbol.hi))]
+            return spans if all(_merge(spans, resolve(dim), lo, hi) for dim, (lo, hi) in known) else None
+        finally:
+            symbol.joined = None
 
     def _solve(self, left: Dim, right: Dim) -> tuple[Symbol, Dim] | None:
         difference = left - right
@@ -130,15 +186,6 @@ class Symbols:
         symbol = next((symbol for symbol in reversed(self.by_name.values()) if symbol in candidates), next(iter(candidates)))
         return symbol, symbol.dim - difference if candidates[symbol] == 1 else symbol.dim + difference
 
-    def _join(self, symbol: Symbol, value: Dim) -> None:
-        symbol.joined = value
-        self._equal = {(resolve(left), resolve(right)) for left, right in self._equal}
-        other = value.symbol if isinstance(value, Expr) else None
-        if other is not None:
-            other.lo, other.hi = max(other.lo, symbol.lo), min(other.hi, symbol.hi)
-            if other.hint is None:
-                other.hint = symbol.hint
-
     def narrow(self, symbol: Symbol, lo: Bound = -INF, hi: Bound = INF) -> None:
         """Shrink the range of a symbol."""
         symbol.lo, symbol.hi = max(symbol.lo, lo), min(symbol.hi, hi)
@@ -149,21 +196,44 @@ class Symbols:
         False when it cannot hold; nothing happens then.
         """
         left, right = resolve(left), resolve(right)
-        lo, hi = bounds(left - right)
-        shift = {"<": 1, ">": -1}.get(relation, 0)
-        upper = relation in ("<", "<=")
-        if (lo + shift > 0) if upper else (hi + shift < 0):
+        lo, hi = self.span(left - right)
+        least, most = ENDS[relation]
+        if lo > most or hi < least:
             return False
-        if (hi + shift <= 0) if upper else (lo + shift >= 0):
+        if least <= lo and hi <= most:
             return True
         self.assume(relation, left, right)
-        symbol = left.symbol if isinstance(left, Expr) else None
-        if symbol is not None and isinstance(right, int):
-            if upper:
-                self.narrow(symbol, hi=right - shift)
-            else:
-                self.narrow(symbol, lo=right - shift)
+        self._state(left - right, least, most)
         return True
+
+
+def _form(dim: Expr) -> tuple[Expr, int, int]:
+    """`form`, `factor` and `constant` with ``form * factor + constant == dim``, the same form for all such dims."""
+    terms = [(monomial, coefficient) for monomial, coefficient in dim.terms if monomial]
+    factor = math.gcd(*(coefficient for _, coefficient in terms)) * (1 if terms[0][1] > 0 else -1)
+    return Expr(tuple((m, c // factor) for m, c in terms)), factor, dict(dim.terms).get((), 0)
+
+
+def _scaled(bound: Bound, factor: int, constant: int) -> Bound:
+    return (bound if factor > 0 else -bound) if abs(bound) == INF else bound * factor + constant
+
+
+def _merge(spans: Spans, dim: Dim, lo: Bound, hi: Bound) -> bool:
+    """Adds that a dim lies between two bounds. False where it cannot."""
+    if isinstance(dim, int):
+        return lo <= dim <= hi
+    form, factor, constant = _form(dim)
+    if factor < 0:
+        lo, hi = hi, lo
+
+    def unscaled(end: Bound, up: bool) -> Bound:
+        if abs(end) == INF:
+            return end if factor > 0 else -end
+        return -((constant - end) // factor) if up else (end - constant) // factor
+
+    least, most = spans.get(form) or bounds(form)
+    least, most = spans[form] = max(least, unscaled(lo, True)), min(most, unscaled(hi, False))
+    return least <= most
 
 
 def hint_of(shape: tuple[Dim, ...]) -> tuple[int, ...] | None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
 
-from isthmus.ir import Assumption, Location, Symbols, dims
+from isthmus.ir import Assumption, Builder, Graph, Location, Symbols, Tensor, dims, parse, print_graph, verify
+from isthmus.ir.cursor import parse_dim
 from isthmus.ir.dims import INF, bounds, evaluate, resolve, same
+from isthmus.ir.dtypes import i32
 from isthmus.ir.scratch import Scratch
 
 
@@ -97,7 +102,7 @@ def test_the_listener_may_refuse() -> None:
 
 def test_scratch_symbols_write_nothing_down() -> None:
     symbols = Symbols()
-    n, m, k = (symbols.declare(name).dim for name in "NMK")
+    n, m, k, j = (symbols.declare(name).dim for name in "NMKJ")
     symbols.unify(n, m)
     symbols.constrain("<", n, k)
     scratch = Scratch(symbols)
@@ -108,11 +113,12 @@ def test_scratch_symbols_write_nothing_down() -> None:
     assert scratch.unify(fresh * 1 + 2, k)
     assert scratch.same(fresh, k - 2) is True
     assert not scratch.unify(n, k)
+    assert not scratch.unify(n, j)
     assert not scratch.constrain("<", k, 100)
-    assert scratch.missing == ["N == K", "K < 100"]
+    assert scratch.missing == ["N == J", "K < 100"]
     scratch.narrow(symbols.by_name["K"], 1, 5)
     assert scratch.missing[2:] == ["K in [1, 5]"]
-    assert list(symbols.by_name) == ["N", "M", "K"]
+    assert list(symbols.by_name) == ["N", "M", "K", "J"]
     assert len(symbols.assumptions) == 2
     assert (symbols.by_name["K"].lo, symbols.by_name["K"].hi) == (1, INF)
 
@@ -138,3 +144,85 @@ def test_an_extreme_that_equals_one_of_its_parts_narrows_a_range() -> None:
     assert dims.simplify(dims.minimum(512, size)) == size
     assert table.same(dims.minimum(600, size) + 1, size + 1) is True
     assert not table.unify(dims.maximum(600, size), size)
+
+
+@pytest.mark.parametrize(
+    ("relation", "left", "right", "lo", "hi"),
+    [
+        ("<=", "2", "N", 2, 8), ("<", "2", "N", 3, 8), (">", "3", "N", 1, 2), (">=", "3", "N", 1, 3),
+        ("<=", "2*N", "7", 1, 3), ("<", "9", "2*N + 1", 5, 8), (">=", "10 - 3*N", "2", 1, 2), (">", "N - 1", "12 - N", 7, 8),
+    ],
+)  # fmt: skip
+def test_an_inequality_narrows_wherever_the_symbol_stands(relation: str, left: str, right: str, lo: int, hi: int) -> None:
+    table = Symbols()
+    n = table.declare("N", 1, 8)
+    assert table.constrain(relation, parse_dim(left, table), parse_dim(right, table))
+    assert (n.lo, n.hi) == (lo, hi)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("N*M == 6", "N*M == 7"),
+        ("N*M == 6", "12 == 2*N*M + 1"),
+        ("N//2 == 3", "N//2 == 4"),
+        ("3 > N", "N > 5"),
+        ("3 > N", "5 < N"),
+        ("N < M", "N >= M"),
+        ("N < M", "N == M"),
+        ("N <= M - 2", "M == N + 1"),
+        ("2*N == 3*M", "2*N == 3*M + 6"),
+        ("N == M + 6", "N == 5"),
+        ("M < 9", "N == 2*M + 20*K"),
+    ],
+)
+def test_what_contradicts_an_assumption_is_refused(first: str, second: str) -> None:
+    table = Symbols()
+    for name, hi in (("N", 20), ("M", INF), ("K", INF)):
+        table.declare(name, 1, hi)
+
+    def state(text: str) -> bool:
+        left, relation, right = re.split(" ([<>=]=?) ", text)
+        sides = parse_dim(left, table), parse_dim(right, table)
+        return table.unify(*sides) if relation == "==" else table.constrain(relation, *sides)
+
+    assert state(first)
+    told, ranges = list(table.assumptions), [(s.lo, s.hi, s.joined) for s in table.by_name.values()]
+    assert not state(second)
+    assert (table.assumptions, [(s.lo, s.hi, s.joined) for s in table.by_name.values()]) == (told, ranges)
+    graph = Graph(symbols=table)
+    table = parse(print_graph(graph)).symbols  # which knows as much
+    assert not state(second)
+
+
+def test_a_join_hands_on_the_range() -> None:
+    table = Symbols()
+    n, m, k = table.declare("N"), table.declare("M", 1, 3), table.declare("K", 4, 9)
+    assert table.unify(n.dim, m.dim + 6)
+    assert (n.lo, n.hi) == (7, 9)
+    assert not table.unify(n.dim, 3)
+    assert table.unify(k.dim, n.dim * n.dim - 60)  # no range of N says what that of K says
+    assert table.span(resolve(k.dim)) == (4, 9)
+    assert not table.unify(n.dim * n.dim, 49)
+    assert table.constrain("<=", n.dim * n.dim, 69)
+
+
+def test_what_lies_below_both_is_not_the_greater() -> None:
+    table = Symbols()
+    n, m = table.declare("N").dim, table.declare("M").dim
+    assert table.same(dims.minimum(1, n - 1), n) is False
+    assert not table.unify(dims.minimum(m, n - 1), n)
+    assert not table.unify(dims.maximum(m, n + 1), n)
+    assert table.same(dims.minimum(m, n), n) is None
+
+
+def test_a_size_that_becomes_a_number_narrows_what_was_compared_with_it() -> None:
+    g = Graph()
+    b = Builder(g)
+    n, m = g.symbols.declare("N", 1, 8).dim, g.symbols.declare("M", 1, 8).dim
+    x = g.add_input(Tensor(i32, (n, m, m)), "x")
+    g.set_outputs([b.where(b.constant(np.ones((2, 1), np.bool_)), b.diagonal(x, axis2=2), x)])
+    verify(g)
+    g.settle()
+    verify(g)
+    verify(parse(print_graph(g)))
