@@ -22,7 +22,7 @@ _DIRECT: Final = {
     "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh",
     "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "erf": "Erf", "sigmoid": "Sigmoid", "relu": "Relu",
     "is_nan": "IsNaN", "is_inf": "IsInf", "logical_not": "Not", "softsign": "Softsign", "selu": "Selu",
-    "add": "Add", "sub": "Sub", "mul": "Mul", "pow": "Pow", "maximum": "Max", "minimum": "Min", "eq": "Equal", "lt": "Less",
+    "add": "Add", "sub": "Sub", "mul": "Mul", "maximum": "Max", "minimum": "Min", "eq": "Equal", "lt": "Less",
     "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "logical_and": "And", "logical_or": "Or",
     "logical_xor": "Xor", "where": "Where", "matmul": "MatMul",
 }  # fmt: skip
@@ -89,6 +89,44 @@ def _cast(e: Emitter, node: Node, x: str) -> Any:
     if target is dtypes.string or (source is not None and source is dtypes.string and not target.is_float):
         refuse(f"ONNX writes {source} as {target} otherwise than Python does")
     return e.op("Cast", x, to=opsets.enum(target))
+
+
+@emits("pow")
+def _pow(e: Emitter, node: Node, x: str, y: str) -> Any:
+    exponent = _integer_exponent(node)
+    if exponent is not None and exponent not in (2, 3):
+        refuse("onnxruntime computes powers of integers, but for squares and cubes, in f64")
+    return e.op("Pow", x, y)
+
+
+def _integer_exponent(node: Node) -> int | None:
+    """The one power that integers are raised to, if it is known."""
+    exponent = node.operands[1]
+    weight = exponent.weight if exponent is not None else None
+    if weight is None or weight.size != 1 or not weight.dtype.is_integer:
+        return None
+    return int(weight.array().reshape(-1)[0])
+
+
+@lowers("pow")
+def _pow_by_products(b: Builder, node: Node, x: Value, y: Value) -> Any:
+    """Of integers: by squares of squares, which wrap around as products do. A negative power leaves but 1 and -1."""
+    exponent = _integer_exponent(node)
+    if exponent is None:
+        return None
+    if x.tensor.shape != node.result.tensor.shape:  # an exponent of a higher rank
+        x = b.expand(x, shape=node.result.tensor.shape)
+    if exponent < 0:
+        return b.where(b.eq(b.clip(x, -1, 1), x), x if exponent % 2 else b.mul(x, x), 0)
+    found, square = None, x
+    while exponent:
+        if exponent % 2:
+            found = square if found is None else b.mul(found, square)
+        exponent //= 2
+        square = b.mul(square, square) if exponent else square
+    if found is None:
+        return b.expand(b.constant(1, x.tensor.dtype), shape=x.tensor.shape)
+    return b.identity(x) if found is x else found
 
 
 @lowers("relu")

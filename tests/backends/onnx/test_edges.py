@@ -92,3 +92,21 @@ def test_products_of_an_axis_without_elements_and_of_unknown_size() -> None:
     y = m.b.cumprod(m.input(2, m.dim("n")), axis=1)
     with pytest.raises(UnsupportedError, match="how many factors there are is not known"):
         m.emit(y)
+
+
+@pytest.mark.parametrize("dtype", [T.i8, T.u8, T.i16, T.i32, T.i64], ids=str)
+@pytest.mark.parametrize("exponent", [-3, -2, -1, 0, 1, 2, 3, 4, 5, 13, 100])
+def test_powers_of_integers_wrap_around_as_products_do(dtype: DType, exponent: int) -> None:
+    if exponent < 0 and not dtype.is_signed:
+        exponent += 200
+    m = Model()
+    y = m.b.pow(m.input(8, dtype=dtype), m.b.constant([exponent], dtype))
+    info = np.iinfo(dtype.numpy)
+    given = np.array([info.min, 0, 1, 2, 3, 10, 11, info.max], dtype.numpy)
+    m.check(m.emit(y), given)
+
+
+def test_squares_and_cubes_are_one_node_and_a_known_power_is_squares() -> None:
+    for exponent, nodes in ((2, 1), (3, 1), (4, 2), (5, 3)):
+        m = Model()
+        assert m.emit(m.b.pow(m.input(3, dtype=T.i64), m.b.constant(exponent, T.i64))).node_count == nodes
