@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import torch
 
 from isthmus.frontends.torch import leaving
@@ -67,7 +68,10 @@ def _method(watcher: Watcher, name: str, what: str, original: Callable[..., Any]
     def method(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if self.__class__ is not Watched and not watcher.changed(self):
             with torch._C._DisableTorchDispatch():  # torch's own implementation goes through ops that are watched
-                return original(self, *args, **kwargs)
+                found = original(self, *args, **kwargs)
+            if isinstance(found, np.ndarray):
+                found.setflags(write=False)  # it may be the user's own weight
+            return found
         if name == "__bool__":
             return leaving.truth(watcher, self)
         value = watcher.value(self)

@@ -121,6 +121,25 @@ def test_a_weight_never_lies_in_a_storage_of_the_capture(replace: Callable[[torc
     assert not model.layer.weight.any()
 
 
+def test_a_weight_is_not_written_to_through_numpy() -> None:
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            array = self.seen.numpy()
+            array += 1
+            return x + torch.from_numpy(array)
+
+    model = Counting()
+    with pytest.raises(CaptureError, match=r"the model raised ValueError: .* read-only"):
+        capture(model, (torch.randn(3),))
+    assert not model.seen.any()
+    model(torch.randn(3))
+    assert model.seen.all()
+
+
 def test_the_data_of_a_computed_tensor_is_not_replaced() -> None:
     def model(x: torch.Tensor) -> torch.Tensor:
         y = x + 1
