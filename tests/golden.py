@@ -20,7 +20,7 @@ def text(graph: Graph) -> str:
 
 
 def draw_inputs(graph: Graph, seed: int = 0, sizes: dict[str, int] | None = None) -> list[Any]:
-    """Random content for the tensor inputs of a graph; symbols get small sizes in their ranges unless `sizes` says otherwise."""
+    """Random content for the tensor inputs of a graph; symbols get small sizes in their ranges, or those of `sizes`."""
     draws = np.random.default_rng(seed)
     values: dict[Symbol, int] = {}
     inputs: list[Any] = []
