@@ -54,7 +54,9 @@ def test_importing_loads_nothing_heavy(module: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_importing_is_quick() -> None:
-    code = "import time; t = time.perf_counter(); import isthmus; print(time.perf_counter() - t)"
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
-    assert min(float(run.stdout) for run in runs) < 0.1
+def test_importing_loads_only_the_face() -> None:
+    """What makes an import slow is what it loads: not even numpy or pydantic, until something is asked for."""
+    code = "import sys; before = set(sys.modules); import isthmus; print(*(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    packages = {name.partition(".")[0] for name in done.stdout.split()}
+    assert packages - set(sys.stdlib_module_names) == {"isthmus"}
