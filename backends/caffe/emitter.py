@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from typing import Final
 
 from isthmus.backends.caffe.dialect import Dialect
-from isthmus.backends.caffe.layers import Blob, Layer, say
+from isthmus.backends.caffe.layers import Blob, Layer, rank_of, say
 from isthmus.backends.caffe.schema import Message
 from isthmus.backends.caffe.wire import blob
 from isthmus.ir.dims import Dim, hint
@@ -43,7 +44,7 @@ class Net:
         self._taken: set[str] = set()
         self._counts: dict[str, int] = {}
         self._names: dict[Value | Blob, str] = {}
-        self._first: set[str] = set()
+        self._raised: set[str] = set()
         for value, name in zip(graph.inputs, inputs, strict=True):
             found = self.unique(name)
             self.inputs.append(found)
@@ -56,7 +57,9 @@ class Net:
         wanted: dict[Value, str] = {}
         self._reserved = [self.unique(name) for name in outputs]
         for value, name in zip(graph.outputs, self._reserved, strict=True):
-            if value.producer is not None:
+            # One that is read as well keeps a name of its own, and a layer copies it out: OpenCV fuses a layer into the
+            # one before it, in place, where nothing else reads the blob between them.
+            if value.producer is not None and all(user is graph for user, _ in value.uses):
                 wanted.setdefault(value, name)
         for node in graph.nodes:
             if not node.has(Trait.CONSTANT):
@@ -97,8 +100,23 @@ class Net:
             self.layer(layer, names)
             self.locations[names[0]] = str(node.location)
 
+    def _apart(self, value: Value | Blob) -> Blob:
+        """A copy of what a Power with an exponent made: OpenCV fuses the next Power into that one and forgets the exponent.
+
+        The sum of its halves is exact, and two readings of a blob are never fused.
+        """
+        copy = Blob(rank_of(value), "apart")
+        halves = Message("EltwiseParameter", {"operation": "SUM", "coeff": [0.5, 0.5]})
+        name = self._names[copy] = self.unique(f"{self._names[value]}/apart")
+        self.layer(Layer("Eltwise", [value, value], [copy], halves), [name])
+        return copy
+
     def layer(self, layer: Layer, tops: list[str]) -> None:
         """Adds a layer under the name of its first top."""
+        if layer.type == "Power" and self._names[layer.bottoms[0]] in self._raised:
+            layer = dataclasses.replace(layer, bottoms=[self._apart(layer.bottoms[0])])
+        if layer.type == "Power" and layer.parameters is not None and layer.parameters.fields.get("power", 1.0) != 1.0:
+            self._raised.add(tops[0])
         made = Message("LayerParameter", {"name": tops[0], "type": layer.type})
         if layer.bottoms:
             made.fields["bottom"] = [self._names[bottom] for bottom in layer.bottoms]
