@@ -37,7 +37,7 @@ def _resize(b: Builder, dialect: Dialect, node: Node, x: Value) -> Any:
     picks = [taps(node.call(), *row, np.float32)[0][0].tolist() for row in rows]
     factors = [size // length for length, size, _ in rows]
     blocks = [[place // max(factor, 1) for place in range(size)] for (_, size, _), factor in zip(rows, factors, strict=True)]
-    if picks == blocks:
+    if picks == blocks and min(factors) > 0:
         return repeat(b, x, factors)
     found: Value | None = x
     for axis, pick in enumerate(picks, 2):

@@ -82,6 +82,8 @@ def _conv(e: Emitter, node: Node, x: Value, weight: Value, bias: Value | None) -
     maps = kernel[0] if forward else kernel[1] * attrs["groups"]
     settings = {**_window(node), "dilation_nd": attrs["dilations"], "num_groups": attrs["groups"]}
     if not forward:
+        if max(attrs["strides"]) > 1 and max(attrs["dilations"]) > 1:
+            refuse("TensorRT builds no transposed convolution with both strides and dilations")
         # TensorRT has no output padding: it pads less at the end, and there a negative padding adds.
         settings["post_padding"] = [
             pad - more for pad, more in zip(settings["post_padding"], attrs["output_padding"], strict=True)

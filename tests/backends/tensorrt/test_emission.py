@@ -200,3 +200,18 @@ def test_pixels() -> None:
     graph.set_outputs([b.mul(b.cast(b.permute(a, perm=[2, 0, 1]), dtype=f32), 1 / 255)])
     pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 3)).astype(np.uint8)
     assert kinds(check(graph, pixels)) == ["CAST", "SHUFFLE", "CAST", "CONSTANT", "CONSTANT", "ELEMENTWISE"]
+
+
+@pytest.mark.parametrize(("strides", "dilations"), [(2, 1), (1, 2), (2, 2)])
+def test_transposed_convolution_with_strides_and_dilations_is_refused(strides: int, dilations: int) -> None:
+    graph = Graph()
+    b = Builder(graph)
+    weight = b.constant(np.random.default_rng(0).standard_normal((2, 3, 3, 3)).astype(np.float32))
+    a = graph.add_input(Tensor(f32, (1, 2, 5, 5)), "a")
+    attrs = {"strides": [strides] * 2, "pads": [1] * 4, "output_padding": [0, 0], "dilations": [dilations] * 2}
+    graph.set_outputs([b.conv_transpose(a, weight, None, **attrs)])
+    if strides > 1 and dilations > 1:
+        with pytest.raises(UnsupportedError, match="both strides and dilations"):
+            emitted(graph)
+    else:
+        check(graph, np.random.default_rng(1).standard_normal((1, 2, 5, 5)).astype(np.float32))
