@@ -105,6 +105,8 @@ def _pool(s: Layers, node: Node, x: Value) -> Blob:
     if any(pads) and mean and not (attrs["count_include_pad"] and s.dialect.pooling.padded_average):
         reason = "readers disagree on whether the padding counts" if attrs["count_include_pad"] else "Caffe counts the padding"
         refuse(f"{reason} in an average")
+    if any(k > size + 2 * pad for k, size, pad in zip(kernel, inside, pads[:2], strict=True)):
+        refuse("readers take no window that is larger than the padded input")
     if any(pad >= size for pad, size in zip(pads, (*kernel, *kernel), strict=True)):
         refuse("Caffe wants padding that is narrower than the window")
     if any(stride > size for stride, size in zip(strides, kernel, strict=True)):

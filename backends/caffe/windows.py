@@ -89,6 +89,11 @@ def _pool(b: Builder, dialect: Dialect, node: Node, x: Value) -> Any:
     kernel, strides, pads = attrs["kernel"], attrs["strides"], attrs["pads"]
     mean = node.op.name == "avg_pool"
     inside, wanted = sizes(x)[2:], sizes(node.result)[2:]
+    whole = [size + before + after for size, before, after in zip(inside, pads[:2], pads[2:], strict=True)]
+    if not mean and any(k > size and n == 1 for k, size, n in zip(kernel, whole, wanted, strict=True)):
+        # A maximum over a window that is larger than all there is.
+        fitting = [min(k, size) if n == 1 else k for k, size, n in zip(kernel, whole, wanted, strict=True)]
+        return b.max_pool(x, **{**attrs, "kernel": fitting})
     if mean and attrs["divisor"] is not None:
         return _with_divisor(b, node, x)
     if mean and any(pads) and not attrs["count_include_pad"]:
