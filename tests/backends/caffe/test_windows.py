@@ -13,7 +13,10 @@ from isthmus.errors import UnsupportedError
 @pytest.mark.parametrize("dialect", ["portable", "bvlc", "opencv", "mnn"])
 @pytest.mark.parametrize(
     ("module", "shape"),
-    [(nn.MaxPool2d(3, 2, 0, ceil_mode=True), (1, 2, 2, 4)), (nn.MaxPool2d((4, 3), (3, 3), (1, 0), ceil_mode=True), (1, 4, 1, 9))],
+    [
+        (nn.MaxPool2d(3, 2, 0, ceil_mode=True), (1, 2, 2, 4)),
+        (nn.MaxPool2d((4, 3), (3, 3), (1, 0), ceil_mode=True), (1, 4, 1, 9)),
+    ],
 )
 def test_the_largest_of_all_there_is(module: nn.Module, shape: tuple[int, ...], dialect: str) -> None:
     net = isthmus.compile(module, torch.randn(shape), target="caffe", dialect=dialect)
