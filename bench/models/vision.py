@@ -1,0 +1,7 @@
+"""torchvision: classification, segmentation, video, flow."""
+
+from __future__ import annotations
+
+from models import Entry
+
+ENTRIES: list[Entry] = []
