@@ -7,9 +7,11 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from isthmus.ir.errors import FileError, UsageError
+
+_SEPARATORS: Final = tuple(filter(None, (os.sep, os.altsep)))
 
 
 def destination(path: str | os.PathLike[str]) -> Path:
@@ -17,7 +19,7 @@ def destination(path: str | os.PathLike[str]) -> Path:
 
     Raises:
         UsageError: it is no path.
-        FileError: no file can have that name.
+        FileError: no file can have that name, or it is that of a folder.
     """
     try:
         name = os.fspath(path)
@@ -31,6 +33,10 @@ def destination(path: str | os.PathLike[str]) -> Path:
         possible = False
     if not possible:
         raise FileError(f"{name!r} is not the name of a file")
+    # Targets add endings of their own, so that the folder itself would not be in their way.
+    if name.endswith(_SEPARATORS) or os.path.isdir(name):
+        example = os.path.join(name, "net")
+        raise FileError(f"{name!r} is a folder, not a file to save as", remedy=f"name a file in it: {example!r}")
     return Path(name)
 
 

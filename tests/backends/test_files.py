@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+import isthmus
 from isthmus.backends.files import destination, together
 from isthmus.ir.errors import FileError, UsageError
 
@@ -22,6 +24,25 @@ def _write(path: Path, content: bytes) -> None:
 def test_names_that_no_file_has(name: str) -> None:
     with pytest.raises(FileError, match="is not the name of a file"):
         destination(name)
+
+
+def test_a_folder_is_not_what_to_save_as(tmp_path: Path) -> None:
+    for given in (f"{tmp_path}/new/", str(tmp_path), tmp_path):
+        with pytest.raises(FileError) as caught:
+            destination(given)
+        assert caught.value.message == f"{str(given)!r} is a folder, not a file to save as"
+        assert caught.value.remedy == f"name a file in it: {os.path.join(given, 'net')!r}"
+
+
+@pytest.mark.parametrize("target", ["caffe", "onnx"])
+def test_no_target_writes_beside_a_folder(target: str, tmp_path: Path) -> None:
+    net = isthmus.compile(torch.nn.ReLU(), torch.randn(1, 2), target=target)
+    (tmp_path / "there").mkdir()
+    for given in ("new/", "there", "there/"):
+        with pytest.raises(FileError, match="is a folder"):
+            net.save(f"{tmp_path}/{given}")
+    assert os.listdir(tmp_path) == ["there"]
+    assert not os.listdir(tmp_path / "there")
 
 
 @pytest.mark.parametrize("path", [None, 3, b"net.onnx"])
