@@ -56,6 +56,88 @@ def text(name: str, **config: Any) -> Callable[[], Example]:
     return make
 
 
+def text_to_text() -> Example:
+    """T5 whole: encoder and decoder."""
+    config = {
+        "vocab_size": VOCABULARY, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "use_cache": False,
+    }  # fmt: skip
+    inputs = {"input_ids": tokens(), "attention_mask": mask(), "decoder_input_ids": tokens(2, 5)}
+    sizes = {"input_ids": TOKENS, "attention_mask": TOKENS, "decoder_input_ids": {0: "N", 1: "T"}}
+    return Example(model_of("T5ForConditionalGeneration", **config), (), inputs, sizes)
+
+
+def speech_encoder() -> Example:
+    """Whisper's encoder, whose spectrograms are of one length."""
+    model = model_of(
+        "WhisperModel", vocab_size=VOCABULARY, num_mel_bins=16, encoder_layers=2, decoder_layers=1, d_model=32,
+        encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=64, decoder_ffn_dim=64, max_source_positions=20,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+    )  # fmt: skip
+    return Example(model.encoder, (torch.randn(2, 16, 40),), {}, {"input_features": {0: "N"}})
+
+
+def speech(**config: Any) -> Callable[[], Example]:
+    """Wav2Vec2 over sound of any length, with or without a mask."""
+
+    def make() -> Example:
+        model = model_of(
+            "Wav2Vec2ForCTC", vocab_size=32, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+            conv_dim=(16, 16, 16), conv_stride=(5, 2, 2), conv_kernel=(10, 3, 2), num_conv_pos_embeddings=16,
+            num_conv_pos_embedding_groups=4, **config,
+        )  # fmt: skip
+        inputs = {"input_values": torch.randn(2, 400)}
+        if config.get("feat_extract_norm") == "layer":
+            inputs["attention_mask"] = mask(2, 400)
+        return Example(model, (), inputs, dict.fromkeys(inputs, TOKENS))
+
+    return make
+
+
+def image_and_text() -> Example:
+    """CLIP, both towers."""
+    shared = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "projection_dim": 16}
+    words = {**shared, "vocab_size": VOCABULARY, "max_position_embeddings": 32, "eos_token_id": VOCABULARY - 1}
+    pictures = {**shared, "image_size": 32, "patch_size": 8}
+    model = model_of("CLIPModel", text_config=words, vision_config=pictures, projection_dim=16)
+    inputs = {"input_ids": tokens(), "pixel_values": torch.randn(3, 3, 32, 32), "attention_mask": mask()}
+    sizes = {"input_ids": TOKENS, "pixel_values": {0: "M"}, "attention_mask": TOKENS}
+    return Example(model, (), inputs, sizes)
+
+
+def image(name: str, *dims: str, size: int = 32, **config: Any) -> Callable[[], Example]:
+    """A model of images; height and width may vary where they are named."""
+
+    def make() -> Example:
+        sizes = dict(zip((0, 2, 3), ("N", *dims), strict=False))
+        return Example(model_of(name, **config), (torch.randn(2, 3, size, size),), {}, {"pixel_values": sizes})
+
+    return make
+
+
+def detection() -> Example:
+    """DETR over images of any size, with a mask of what is padding."""
+    layers = {f"{part}_{what}": count for part in ("encoder", "decoder") for what, count in
+              (("layers", 2), ("ffn_dim", 64), ("attention_heads", 4))}  # fmt: skip
+    backbone = transformers.ResNetConfig(
+        embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], layer_type="basic", out_features=["stage2"]
+    )
+    model = model_of("DetrForObjectDetection", backbone_config=backbone, d_model=32, num_queries=5, num_labels=7, **layers)
+    shown = torch.ones(2, 64, 48, dtype=torch.int64)
+    shown[1, 40:] = 0
+    sizes = {0: "N", 1: "H", 2: "W"}
+    inputs = {"pixel_values": torch.randn(2, 3, 64, 48), "pixel_mask": shown}
+    return Example(model, (), inputs, {"pixel_values": {0: "N", 2: "H", 3: "W"}, "pixel_mask": sizes})
+
+
+def scanned() -> Example:
+    """Mamba over sequences of one length: its scan is unrolled."""
+    model = model_of(
+        "MambaForCausalLM", vocab_size=VOCABULARY, hidden_size=32, state_size=8, num_hidden_layers=2, use_cache=False,
+        pad_token_id=0, bos_token_id=1, eos_token_id=2,
+    )  # fmt: skip
+    return Example(model, (tokens(),), {}, {"input_ids": {0: "N"}})
+
+
 ENTRIES: list[Entry] = [
     Entry("BERT", text("BertModel"), SIZES),
     Entry("RoBERTa", text("RobertaModel", pad_token_id=1), SIZES),
@@ -66,4 +148,27 @@ ENTRIES: list[Entry] = [
     Entry("Llama", text("LlamaForCausalLM", **TWO_HEADS), SIZES),
     Entry("Mistral", text("MistralForCausalLM", sliding_window=4, **TWO_HEADS), SIZES),
     Entry("Qwen2", text("Qwen2ForCausalLM", **TWO_HEADS), SIZES),
+    Entry("DeBERTa-v2", text(
+        "DebertaV2Model", relative_attention=True, pos_att_type=["c2p", "p2c"], position_buckets=8, share_att_key=True,
+        norm_rel_ebd="layer_norm",
+    ), SIZES),
+    Entry("Mixtral", text("MixtralForCausalLM", num_local_experts=4, num_experts_per_tok=2, **TWO_HEADS), SIZES),
+    Entry("T5", text_to_text, ({"N": 1, "S": 9, "T": 3}, {"N": 3, "S": 1, "T": 1})),
+    Entry("Longformer", text("LongformerModel", attention_window=4, pad_token_id=1), SIZES),
+    Entry("Mamba", scanned, ({"N": 1}, {"N": 3})),
+    Entry("Whisper encoder", speech_encoder, ({"N": 1}, {"N": 3})),
+    Entry("Wav2Vec2", speech(), ({"N": 1, "S": 320}, {"N": 3, "S": 517})),
+    Entry("Wav2Vec2, masked", speech(
+        feat_extract_norm="layer", do_stable_layer_norm=True, conv_bias=True,
+    ), ({"N": 1, "S": 320}, {"N": 3, "S": 517})),
+    Entry("CLIP", image_and_text, ({"N": 1, "S": 9, "M": 1}, {"N": 3, "S": 1, "M": 2})),
+    Entry("ViT", image(
+        "ViTForImageClassification", hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+        image_size=32, patch_size=8,
+    ), ({"N": 1}, {"N": 3})),
+    Entry("DETR", detection, ({"N": 1, "H": 40, "W": 72}, {"N": 3, "H": 33, "W": 47})),
+    Entry("SegFormer", image(
+        "SegformerForSemanticSegmentation", "H", "W", size=64, depths=[1, 1, 1, 1], hidden_sizes=[16, 16, 32, 32],
+        num_attention_heads=[1, 1, 2, 2], decoder_hidden_size=32, num_labels=5,
+    ), ({"N": 1, "H": 64, "W": 96}, {"N": 3, "H": 80, "W": 73})),
 ]
