@@ -15,6 +15,7 @@ from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import bounds
 from isthmus.ir.graph import Node, Value
+from isthmus.ir.weights import LazyWeight, Weight
 
 SEARCHED: Final = 65536
 """Constants of up to so many elements are looked through for what may be in them."""
@@ -122,6 +123,21 @@ def diagonal(b: Builder, node: Node, x: Value) -> Any:
     start = offset if offset >= 0 else -offset * columns
     places = b.add(b.mul(b.arange(stop=length), b.size(columns + 1)), b.size(start))
     return b.gather(flat, places, axis=len(rest))
+
+
+def dilated(weight: Weight, dilations: Sequence[int], after: Sequence[int]) -> Weight:
+    """A kernel with zeros between its elements, and behind its last ones; made while it is written."""
+    spans = [(k - 1) * d + 1 + more for k, d, more in zip(weight.shape[2:], dilations, after, strict=True)]
+    shape = (*weight.shape[:2], *spans)
+    places: tuple[Any, ...] = tuple(slice(0, (k - 1) * d + 1, d) for k, d in zip(weight.shape[2:], dilations, strict=True))
+
+    def compute(kernel: Any) -> Any:
+        result = np.zeros(shape, kernel.dtype)
+        result[(..., *places)] = kernel
+        return result
+
+    signature = ("dilated", tuple(dilations), tuple(after))
+    return LazyWeight(weight.dtype, shape, compute, [weight], signature, name=weight.name)
 
 
 # ---- what is known of values

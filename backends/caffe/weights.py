@@ -49,17 +49,3 @@ def broadcast(weight: Weight, shape: Sequence[int]) -> Weight:
 def transposed(weight: Weight) -> Weight:
     """A matrix with rows and columns swapped."""
     return derived(weight.shape[::-1], lambda x: x.T, [weight], "transposed")
-
-
-def dilated(weight: Weight, dilations: Sequence[int], after: Sequence[int]) -> Weight:
-    """A kernel with zeros between its elements, and behind its last ones."""
-    spans = [(k - 1) * d + 1 + more for k, d, more in zip(weight.shape[2:], dilations, after, strict=True)]
-    shape = (*weight.shape[:2], *spans)
-    places: tuple[Any, ...] = tuple(slice(0, (k - 1) * d + 1, d) for k, d in zip(weight.shape[2:], dilations, strict=True))
-
-    def compute(kernel: Any) -> Any:
-        result = np.zeros(shape, kernel.dtype)
-        result[(..., *places)] = kernel
-        return result
-
-    return derived(shape, compute, [weight], ("dilated", tuple(dilations), tuple(after)))

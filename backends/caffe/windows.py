@@ -8,7 +8,8 @@ from typing import Any
 from isthmus.backends.caffe.dialect import Dialect
 from isthmus.backends.caffe.layers import build, lowers, sizes
 from isthmus.backends.caffe.pieces import cut, depthwise
-from isthmus.backends.caffe.weights import dilated, viewed
+from isthmus.backends.caffe.weights import viewed
+from isthmus.backends.formulas import dilated
 from isthmus.ir.builder import Builder
 from isthmus.ir.graph import Node, Value
 

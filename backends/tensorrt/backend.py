@@ -39,7 +39,7 @@ WIDER: Final[dict[DType, tuple[DType, ...]]] = {
 }  # fmt: skip
 """The element types to compute in where TensorRT lacks one."""
 
-Sizes = dict[str, Annotated[int, Field(ge=0)]]
+Sizes = dict[str, Annotated[int, Field(strict=True, ge=0, le=profiles.GREATEST)]]
 
 
 class TensorRTOptions(base.Options):
@@ -101,7 +101,12 @@ class TensorRTBackend(base.Backend):
         return Probe(self._trt)
 
     def legal(self, node: Node) -> str | None:
-        return self._probe.reason(node)
+        refused = self._probe.refusal(node)
+        return None if refused is None else str(refused)
+
+    def remedy(self, node: Node) -> str | None:
+        refused = self._probe.refusal(node)
+        return None if refused is None else refused.remedy
 
     def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
         if any(storable(value) is not None for value in (*node.operands, *node.results) if value is not None):
@@ -118,9 +123,10 @@ class TensorRTBackend(base.Backend):
     ) -> TensorRTArtefact:  # fmt: skip
         trt = self._trt
         for value in (*graph.inputs, *graph.outputs):
-            reason = storable(value)
-            if reason is not None:
-                raise IsthmusError(f"the value {value.name!r} cannot go in or out: {reason}", location=value.location)
+            refused = storable(value)
+            if refused is not None:
+                raise IsthmusError(f"the value {value.name!r} cannot go in or out: {refused}", location=value.location,
+                                   remedy=refused.remedy)  # fmt: skip
         builder = trt.Builder(library.log(trt))
         network = new_network(trt, builder)
         e = Emitter(trt, network, graph.binders())

@@ -52,7 +52,8 @@ def _loop(e: Emitter, node: Node, trip: Any, cond: Any, inputs: list[Any]) -> An
         if not _same_shape(node, argument, value):
             refuse("a carried value changes its size from turn to turn, which TensorRT does not allow")
     if stacked and _turns(node, stacked[0]) is None:
-        refuse("how often it turns depends on data, and TensorRT must know how long stacked results are")
+        refuse("how often it turns depends on data, and TensorRT must know how long stacked results are",
+               "turn as often as an input is long, or keep the last value alone")  # fmt: skip
     return None if e.probing else _emit_loop(e, node, body, cond, inputs)
 
 

@@ -301,12 +301,12 @@ class Probe(Emitter):
         self._builder = trt.Builder(self.log)
         self._count = 0
 
-    def reason(self, node: Node) -> str | None:
+    def refusal(self, node: Node) -> Refused | None:
         """Why a node cannot be emitted; None when it can."""
         for value in (*node.operands, *node.results):
-            reason = None if value is None else storable(value)
-            if reason is not None:
-                return reason
+            refused = None if value is None else storable(value)
+            if refused is not None:
+                return refused
         self.network = self._builder.create_network(_flags(self.trt))
         self.sizes.clear()
         self._tensors.clear()
@@ -323,8 +323,8 @@ class Probe(Emitter):
             found = self.call(node)
             for value, tensor in zip(node.results, found, strict=bool(found)):
                 self._agree(value, tensor)
-        except Refused as reason:
-            return str(reason)
+        except Refused as refused:
+            return refused
         return None
 
     def _check_narrow(self, node: Node) -> None:
@@ -366,16 +366,27 @@ class Probe(Emitter):
         return super().array(weight) if weight.nbytes <= SMALL else np.zeros(weight.shape, weight.dtype.numpy)
 
 
-def storable(value: Value) -> str | None:
+def storable(value: Value) -> Refused | None:
     """Why TensorRT has no tensor of a value's type; None when it has."""
     type = value.type
     if not isinstance(type, Tensor):
-        return "TensorRT has tensors only, no sequences and no optionals"
+        return Refused("TensorRT has tensors only, no sequences and no optionals")
     if type.shape is None:
-        return "the rank is not known"
+        return Refused("the rank is not known")
     if len(type.shape) > RANK:
-        return f"TensorRT has at most {RANK} axes"
-    return None if library.has(type.dtype) else f"TensorRT has no tensors of {type.dtype}"
+        return Refused(f"TensorRT has at most {RANK} axes")
+    if library.has(type.dtype):
+        return None
+    return Refused(f"TensorRT has no tensors of {type.dtype}", _NARROWER.get(type.dtype))
+
+
+_NARROWER: Final = {
+    dtypes.f64: "compute in float32: model.float(), and inputs likewise",
+    dtypes.i16: "cast to int32",
+    dtypes.u16: "cast to int32",
+    dtypes.u32: "cast to int64",
+}
+"""What to do about element types that TensorRT lacks."""
 
 
 def _flags(trt: Any) -> int:

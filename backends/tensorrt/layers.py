@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from isthmus.backends import formulas
 from isthmus.backends.tensorrt.emitter import Emitter, ints, mask, shape_of
-from isthmus.backends.tensorrt.table import emits, lowers, refuse
+from isthmus.backends.tensorrt.table import FIX_SIZE, emits, lowers, refuse
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, same
 from isthmus.ir.graph import Node, Value
@@ -75,7 +76,7 @@ def _window(node: Node) -> dict[str, Any]:
 def _conv(e: Emitter, node: Node, x: Value, weight: Value, bias: Value | None) -> Any:
     attrs, kernel = node.attrs, ints(shape_of(node, 1))
     if kernel is None:
-        refuse("the sizes of the kernel are not known")
+        refuse("the sizes of the kernel are not known", FIX_SIZE)
     if len(kernel) not in (4, 5):
         refuse("TensorRT convolves over two or three axes")
     forward = node.op.name == "conv"
@@ -83,7 +84,8 @@ def _conv(e: Emitter, node: Node, x: Value, weight: Value, bias: Value | None) -
     settings = {**_window(node), "dilation_nd": attrs["dilations"], "num_groups": attrs["groups"]}
     if not forward:
         if max(attrs["strides"]) > 1 and max(attrs["dilations"]) > 1:
-            refuse("TensorRT builds no transposed convolution with both strides and dilations")
+            refuse("TensorRT builds no transposed convolution with both strides and dilations",
+                   "a kernel that is a constant can be dilated beforehand")  # fmt: skip
         # TensorRT has no output padding: it pads less at the end, and there a negative padding adds.
         settings["post_padding"] = [
             pad - more for pad, more in zip(settings["post_padding"], attrs["output_padding"], strict=True)
@@ -104,9 +106,9 @@ def _conv(e: Emitter, node: Node, x: Value, weight: Value, bias: Value | None) -
 
 @lowers("conv", "conv_transpose")
 def _convolved(b: Builder, node: Node, x: Value, weight: Value, bias: Value | None) -> Any:
-    """Over one axis: as over two, of which the second has size 1. Output padding that is left: zeros at the end."""
+    """Over one axis: as over two, of which the second has size 1. Transposed: see `_dilated` and `_extended`."""
     if x.tensor.rank != 3:
-        return _extended(b, node, x, weight, bias)
+        return None if node.op.name == "conv" else _dilated(b, node, x, weight, bias) or _extended(b, node, x, weight, bias)
     neutral = {"strides": 1, "dilations": 1, "output_padding": 0}
     attrs = dict(node.attrs)
     attrs |= {name: (*attrs[name], value) for name, value in neutral.items() if name in attrs}
@@ -116,10 +118,18 @@ def _convolved(b: Builder, node: Node, x: Value, weight: Value, bias: Value | No
     return b.squeeze(found, axes=[3])
 
 
-def _extended(b: Builder, node: Node, x: Value, weight: Value, bias: Value | None) -> Any:
-    attrs = dict(node.attrs)
-    if node.op.name == "conv":
+def _dilated(b: Builder, node: Node, x: Value, weight: Value, bias: Value | None) -> Any:
+    """Strides and dilations together: a kernel with zeros between its elements."""
+    attrs, held = node.attrs, weight.weight
+    if max(attrs["strides"]) == 1 or max(attrs["dilations"]) == 1 or held is None:
         return None
+    kernel = b.constant(formulas.dilated(held, attrs["dilations"], [0] * len(attrs["strides"])))
+    return b.conv_transpose(x, kernel, bias, **attrs | {"dilations": [1] * len(attrs["strides"])})
+
+
+def _extended(b: Builder, node: Node, x: Value, weight: Value, bias: Value | None) -> Any:
+    """Output padding beyond the padding: zeros at the end."""
+    attrs = dict(node.attrs)
     count = len(attrs["strides"])
     ends = attrs["pads"][count:]
     spare = [max(0, more - end) for more, end in zip(attrs["output_padding"], ends, strict=True)]
@@ -142,7 +152,7 @@ def _normalize(
     shape = [size if axis in place else 1 for axis, size in enumerate(shape_of(node))]
     sizes = ints(shape)
     if sizes is None:
-        refuse("the sizes of scale and bias are not known")
+        refuse("the sizes of scale and bias are not known", FIX_SIZE)
     others = [axis for axis in range(rank) if axis not in place]
 
     def along(vector: Any, fill: float) -> Any:

@@ -19,6 +19,9 @@ from isthmus.ir.symbols import Assumption
 GROWTH: Final = 4
 """How many times the likeliest size the greatest is, where nothing bounds it."""
 
+GREATEST: Final = 2**31 - 1
+"""TensorRT's profiles count in 32 bits; what is beyond wraps around unsaid."""
+
 
 class Range(NamedTuple):
     """The sizes of one symbol."""
@@ -117,11 +120,19 @@ def _hold(assumptions: Sequence[Assumption], symbol: Symbol, size: int) -> bool:
 
 
 def shapes(shape: Sequence[Any], sizes: Mapping[Symbol, Range]) -> tuple[tuple[int, ...], ...]:
-    """The least, likeliest and greatest shape of an input. An expression may shrink as its symbols grow."""
+    """The least, likeliest and greatest shape of an input. An expression may shrink as its symbols grow.
+
+    Raises:
+        UsageError: a size is more than TensorRT counts to.
+    """
     points = []
     for which in range(3):
         values = {symbol: size[which] for symbol, size in sizes.items()}
         points.append([evaluate(resolve(dim), values) for dim in shape])
+    for dim, size in zip(shape, map(max, *points), strict=True):
+        if size > GREATEST:
+            raise UsageError(f"{dim} would be {size}", expected=f"at most {GREATEST}, as TensorRT counts in 32 bits",
+                             remedy="choose a smaller size by the option max")  # fmt: skip
     least, likeliest, greatest = points
     ends = list(zip(least, greatest, strict=True))
     return tuple(min(pair) for pair in ends), tuple(likeliest), tuple(max(pair) for pair in ends)

@@ -22,12 +22,24 @@ _LOWERINGS: Final[dict[str, Lower]] = {}
 
 
 class Refused(Exception):
-    """An emitter cannot say a node; the argument says why, in one sentence."""
+    """An emitter cannot say a node.
+
+    Args:
+        reason: why, in one sentence.
+        remedy: what the user can do about it.
+    """
+
+    def __init__(self, reason: str, remedy: str | None = None) -> None:
+        super().__init__(reason)
+        self.remedy = remedy
 
 
-def refuse(reason: str) -> NoReturn:
+FIX_SIZE: Final = "leave that size out of dynamic_shapes, so that it is fixed to the example's"
+
+
+def refuse(reason: str, remedy: str | None = None) -> NoReturn:
     """Ends an emitter that cannot say its node."""
-    raise Refused(reason)
+    raise Refused(reason, remedy)
 
 
 def emits(*ops: str, values: bool = False) -> Callable[[Emit], Emit]:

@@ -202,16 +202,26 @@ def test_pixels() -> None:
     assert kinds(check(graph, pixels)) == ["CAST", "SHUFFLE", "CAST", "CONSTANT", "CONSTANT", "ELEMENTWISE"]
 
 
-@pytest.mark.parametrize(("strides", "dilations"), [(2, 1), (1, 2), (2, 2)])
-def test_transposed_convolution_with_strides_and_dilations_is_refused(strides: int, dilations: int) -> None:
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize(("strides", "dilations"), [((2, 2), (1, 1)), ((1, 1), (2, 2)), ((2, 2), (2, 2)), ((1, 3), (2, 1))])
+def test_transposed_convolution_with_strides_and_dilations(
+    strides: tuple[int, int], dilations: tuple[int, int], groups: int
+) -> None:
     graph = Graph()
     b = Builder(graph)
     weight = b.constant(np.random.default_rng(0).standard_normal((2, 3, 3, 3)).astype(np.float32))
     a = graph.add_input(Tensor(f32, (1, 2, 5, 5)), "a")
-    attrs = {"strides": [strides] * 2, "pads": [1] * 4, "output_padding": [0, 0], "dilations": [dilations] * 2}
+    attrs = {"strides": strides, "pads": [1, 0, 1, 2], "output_padding": [0, 1], "dilations": dilations, "groups": groups}
     graph.set_outputs([b.conv_transpose(a, weight, None, **attrs)])
-    if strides > 1 and dilations > 1:
-        with pytest.raises(UnsupportedError, match="both strides and dilations"):
-            emitted(graph)
-    else:
-        check(graph, np.random.default_rng(1).standard_normal((1, 2, 5, 5)).astype(np.float32))
+    found = check(graph, np.random.default_rng(1).standard_normal((1, 2, 5, 5)).astype(np.float32))
+    assert kinds(found) == ["DECONVOLUTION"]
+
+
+def test_a_kernel_that_is_no_constant_is_not_dilated() -> None:
+    graph = Graph()
+    a, weight = graph.add_input(Tensor(f32, (1, 2, 5, 5)), "a"), graph.add_input(Tensor(f32, (2, 3, 3, 3)), "weight")
+    attrs = {"strides": [2, 2], "pads": [0] * 4, "output_padding": [0, 0], "dilations": [2, 2]}
+    graph.set_outputs([Builder(graph).conv_transpose(a, weight, None, **attrs)])
+    with pytest.raises(UnsupportedError, match="both strides and dilations") as caught:
+        emitted(graph)
+    assert "remedy: a kernel that is a constant can be dilated" in str(caught.value)

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import isthmus
-from isthmus.backends.tensorrt.profiles import Range, ranges
+from isthmus.backends.tensorrt.profiles import Range, ranges, shapes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import INF, Expr
+from isthmus.ir.dims import INF, Expr, symbols
 from isthmus.ir.dtypes import f32
 from isthmus.ir.errors import UsageError
 from isthmus.ir.graph import Graph
@@ -95,3 +95,11 @@ def test_contradictions_reach_the_user_of_compile() -> None:
 def test_the_note_is_in_the_report() -> None:
     net = isthmus.compile(torch.nn.Linear(3, 4), torch.randn(2, 3), target="tensorrt", dynamic_shapes={"input": {0: "N"}})
     assert any("N has no upper bound" in note for note in net.report.notes)
+
+
+def test_sizes_that_tensorrt_cannot_count_to() -> None:
+    made, n = graph(2, 1_500_000_000)
+    (symbol,) = symbols(n)
+    with pytest.raises(UsageError, match=r"2\*N would be 3000000000") as caught:
+        shapes((3, 2 * n), {symbol: of(made)[0]})
+    assert "the option max" in str(caught.value)
