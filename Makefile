@@ -24,6 +24,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python bench/scale.py
 
 sweep: $(VENV)/.dev
+	$(BIN)/python bench/sweep_operators.py
 	$(BIN)/python bench/sweep.py
 
 coverage: $(VENV)/.dev

@@ -25,9 +25,9 @@ import onnx
 import onnxsim
 import onnxslim
 import torch
-import zoo
 
 import isthmus
+import zoo
 from isthmus.compiler import lower
 from isthmus.tables import table, text
 

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import zoo
-
 import isthmus
+import zoo
 from isthmus.errors import UnavailableError
 from isthmus.tables import table, text
 

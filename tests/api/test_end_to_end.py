@@ -11,9 +11,9 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-import zoo
 
 import isthmus
+import zoo
 from isthmus.backends.onnx import OnnxBackend
 from isthmus.compiler import lower
 from isthmus.ir import Graph
