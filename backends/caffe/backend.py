@@ -14,7 +14,7 @@ from isthmus.backends.caffe.dialect import Dialect, load
 from isthmus.backends.caffe.emitter import Net
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, Expr
-from isthmus.ir.errors import FileError, Refusal, UnsupportedError
+from isthmus.ir.errors import Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Trait
 from isthmus.ir.types import Tensor, Type
@@ -36,10 +36,7 @@ class CaffeOptions(base.Options):
     @field_validator("dialect")
     @classmethod
     def _known(cls, dialect: str) -> str:
-        try:
-            load(dialect)
-        except FileError as error:
-            raise ValueError(str(error)) from error
+        load(dialect)  # its errors speak for themselves
         return dialect
 
 

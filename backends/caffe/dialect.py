@@ -7,22 +7,64 @@ fields that its schema has besides the common ones. One that `extends` another s
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
 
 from isthmus.backends.caffe import schema
 from isthmus.backends.caffe.schema import Message, Schema
-from isthmus.ir import dtypes
-from isthmus.ir.errors import FileError
+from isthmus.ir.errors import FileError, UsageError
 
 BUILT_IN: Final = ("bvlc", "mnn", "opencv", "portable")
 
-Scalar = bool | int | float | str
+MAX_AXES: Final = 32
+"""Caffe's own limit, ``kMaxBlobAxes``."""
+
+
+def _scalar(item: Any) -> Any:
+    if not isinstance(item, bool | int | float | str):
+        raise ValueError("this is neither a number nor text nor true or false")
+    return item
+
+
+def _range(limits: tuple[int, int]) -> tuple[int, int]:
+    if not 0 <= limits[0] <= limits[1]:
+        raise ValueError(f"these are the least and the greatest number, and {limits[0]} to {limits[1]} is no number at all")
+    return limits
+
+
+def _numbers(items: tuple[int, ...]) -> tuple[int, ...]:
+    if list(items) != sorted(set(items)) or min(items, default=0) < 0:
+        raise ValueError(f"these are single numbers from 0 on, in ascending order, not {', '.join(map(str, items))}")
+    return items
+
+
+def _some(items: tuple[int, ...]) -> tuple[int, ...]:
+    if not items:
+        raise ValueError("there is no number here")
+    return items
+
+
+def _rank(rank: int) -> int:
+    if not 1 <= rank <= MAX_AXES:
+        raise ValueError(f"Caffe's blobs have 1 to {MAX_AXES} axes, not {rank}")
+    return rank
+
+
+def _floats(names: tuple[str, ...]) -> tuple[str, ...]:
+    other = [name for name in names if name != "f32"]
+    if other or not names:
+        raise ValueError(f"Caffe's blobs are f32, and {f'{other[0]!r} is not' if other else 'there is no type here'}")
+    return names
+
+
+Scalar = Annotated[bool | int | float | str, PlainValidator(_scalar)]
+Range = Annotated[tuple[int, int], AfterValidator(_range)]
+Numbers = Annotated[tuple[int, ...], AfterValidator(_numbers)]
 
 
 class _Data(BaseModel):
@@ -37,20 +79,20 @@ class LayerRule(_Data):
         required: those that must be.
         values: the only values that a parameter may have.
         single: parameters that repeat by the schema and may be there once.
-        ranks: the ranks that the first bottom may have; empty for any up to the dialect's.
+        ranks: each rank that the first bottom may have; empty for any up to the dialect's.
         bottoms: how few and how many bottoms.
         tops: how few and how many tops.
-        blobs: the numbers of blobs that it may have.
+        blobs: each number of blobs that it may have.
     """
 
     fields: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     values: dict[str, tuple[Scalar, ...]] = Field(default_factory=dict)
     single: tuple[str, ...] = ()
-    ranks: tuple[int, ...] = ()
-    bottoms: tuple[int, int] = (1, 1)
-    tops: tuple[int, int] = (1, 1)
-    blobs: tuple[int, ...] = (0,)
+    ranks: Numbers = ()
+    bottoms: Range = (1, 1)
+    tops: Range = (1, 1)
+    blobs: Annotated[Numbers, AfterValidator(_some)] = (0,)
 
 
 class Pooling(_Data):
@@ -85,8 +127,8 @@ class Dialect(_Data):
     name: str
     about: str
     extends: str | None = None
-    dtypes: tuple[str, ...]
-    max_rank: int = Field(ge=1)
+    dtypes: Annotated[tuple[str, ...], AfterValidator(_floats)]
+    max_rank: Annotated[int, AfterValidator(_rank)]
     batch: Literal["kept", "free"]
     batch_varies: bool = False
     pooling: Pooling
@@ -97,36 +139,63 @@ class Dialect(_Data):
 
     @model_validator(mode="after")
     def _consistent(self) -> Dialect:
-        unknown = [name for name in self.dtypes if not dtypes.is_dtype(name)]
-        if unknown:
-            raise ValueError(f"{unknown[0]!r} is not an element type")
+        problems = list(self._contradictions())
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
+        if "shape" not in (self.layers["Input"].fields if "Input" in self.layers else ()):
+            yield "layers.Input: every net begins with Input layers that have a shape, and this has none"
+        for type, name in self.parameters.items():
+            if self._parameters(type) is None:
+                yield f"parameters.{type}: the schema has no parameters {name}"
         for type, rule in self.layers.items():
             table = self._parameters(type)
-            floor = self.pooling.floor if type == "Pooling" else ()
-            named = {*rule.fields, *rule.required, *rule.values, *rule.single, *floor}
-            strange = sorted(named - table.keys())
+            if table is None:
+                yield f"layers.{type}: the schema has no parameters {self.parameter_field(type)}"
+                continue
+            strange = [name for name in rule.fields if name not in table]
             if strange:
                 known = ", ".join(table) or "none"
-                raise ValueError(f"the schema has no parameter {', '.join(strange)} of {type}: it has {known}")
-        return self
+                yield f"layers.{type}.fields: the schema has no parameter {', '.join(strange)}: it has {known}"
+                continue
+            values = {f"layers.{type}.values": rule.values}
+            if type == "Pooling":
+                values["pooling.floor"] = {name: (item,) for name, item in self.pooling.floor.items()}
+            named = {f"layers.{type}.required": rule.required, f"layers.{type}.single": rule.single} | values
+            for place, names in named.items():
+                yield from (f"{place}: {name} is not among the fields of {type}" for name in names if name not in rule.fields)
+            for place, rows in values.items():
+                for name, items in rows.items():
+                    if not items:
+                        yield f"{place}.{name}: it may have no value at all"
+                    wrong = [item for item in items if name in table and not self.format.takes(table[name], item)]
+                    if wrong:
+                        yield f"{place}.{name}: {wrong[0]!r} is not {table[name].type}"
+            once = [name for name in rule.single if name in rule.fields and not table[name].repeated]
+            yield from (f"layers.{type}.single: {name} never repeats" for name in once)
+            if rule.ranks and not 1 <= rule.ranks[0] <= rule.ranks[-1] <= self.max_rank:
+                yield f"layers.{type}.ranks: {_list(rule.ranks)}, and max_rank allows 1 to {self.max_rank}"
+            if type != "Input" and rule.bottoms[1] < 1:
+                yield f"layers.{type}.bottoms: only Input has none"
+            if rule.tops[1] < 1:
+                yield f"layers.{type}.tops: a layer without tops makes nothing"
 
     @cached_property
     def format(self) -> Schema:
         """The messages and fields of its files."""
-        return schema.base().extended(self.messages, self.enums, f"dialect {self.name}")
+        return schema.base().extended(self.messages, self.enums)
 
     def parameter_field(self, type: str) -> str | None:
         """The field of LayerParameter with a layer type's parameters; None where it has none."""
         return self.parameters.get(type) or schema.PARAMETERS.get(type)
 
-    def _parameters(self, type: str) -> Any:
+    def _parameters(self, type: str) -> Mapping[str, schema.Field] | None:
+        """The fields of the parameters of a layer type, {} where it has none; None where they should be there and are not."""
         name = self.parameter_field(type)
-        if name is None:
-            return {}
-        row = self.format.messages["LayerParameter"].get(name)
-        if row is None or row.type not in self.format.messages:
-            raise ValueError(f"the schema has no parameters {name} for {type}")
-        return self.format.messages[row.type]
+        row = self.format.messages["LayerParameter"].get(name) if name is not None else None
+        return {} if name is None else self.format.messages.get(row.type) if row is not None else None
 
     def objection(
         self, type: str, parameters: Message | None, bottoms: int, tops: int, blobs: int, rank: int | None = None,
@@ -180,15 +249,28 @@ def load(name: str) -> Dialect:
         name: one of `BUILT_IN`, or the path of a file that ends in ``.toml``.
 
     Raises:
-        FileError: there is no such dialect, or the file cannot be read, is not TOML, or does not state a dialect.
+        UsageError: there is no such dialect.
+        FileError: the file cannot be read, is not TOML, or does not state a dialect; with a line a problem.
     """
+    if name not in BUILT_IN and not name.endswith(".toml"):
+        raise UsageError(f"there is no dialect {name!r}", expected=_EXPECTED)
     data, source = _data(name, Path(), ())
     try:
         return Dialect.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise FileError(f"{source} is not a dialect: {place + ': ' if place else ''}{first['msg']}") from None
+        lines = [f"{source}: {line}" for item in error.errors() for line in _lines(item)]
+        raise FileError("\n".join(lines)) from None
+
+
+_EXPECTED: Final = f"{_list(BUILT_IN)}, or the path of a .toml file"
+_WORDS: Final = {"missing": "is missing", "extra_forbidden": "is nothing that a dialect states"}
+
+
+def _lines(item: Any) -> Iterator[str]:
+    """What is wrong, each with its field, in one error of pydantic's."""
+    reason = item.get("ctx", {}).get("error") or _WORDS.get(item["type"]) or f"{item['msg']}, not {item['input']!r}"
+    place = ".".join(map(str, item["loc"]))
+    yield from (f"{place}: {line}" if place else line for line in str(reason).splitlines())
 
 
 def _data(name: str, folder: Path, seen: tuple[str, ...]) -> tuple[dict[str, Any], str]:
@@ -203,8 +285,7 @@ def _data(name: str, folder: Path, seen: tuple[str, ...]) -> tuple[dict[str, Any
         except (OSError, UnicodeDecodeError) as error:
             raise FileError(f"the dialect {path} could not be read: {error}") from None
     else:
-        asked = f"{seen[-1]} extends what is not there: " if seen else ""
-        raise FileError(f"{asked}there is no dialect {name!r}", expected=f"{_list(BUILT_IN)}, or the path of a .toml file")
+        raise FileError(f"{seen[-1]}: extends: there is no dialect {name!r}", expected=_EXPECTED)
     if source in seen:
         raise FileError(f"the dialect {source} extends itself: {' -> '.join((*seen, source))}")
     try:

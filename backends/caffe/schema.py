@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
-from isthmus.ir.errors import FileError
-
 VARINTS: Final = ("i32", "i64", "u32", "u64", "bool")
 FLOATS: Final = {"f32": 4, "f64": 8}
 SCALARS: Final = (*VARINTS, *FLOATS, "str", "bytes")
@@ -156,48 +154,60 @@ class Schema:
         self.enums = enums
         self.numbers = {name: {each.number: each for each in fields.values()} for name, fields in messages.items()}
 
-    def extended(self, messages: Mapping[str, str], enums: Mapping[str, str], source: str) -> Schema:
+    def extended(self, messages: Mapping[str, str], enums: Mapping[str, str]) -> Schema:
         """This schema with further fields and enums; a field takes the place of those of the same name or number.
 
         Args:
             messages: fields in the notation of this module, by the name of the message that they join.
             enums: values, by the name of the enum.
-            source: where they come from, for errors.
 
         Raises:
-            FileError: they are not in the notation, or name a type that is not there.
+            ValueError: they are not in the notation, or name a type that is not there.
         """
         all_enums = {name: dict(values) for name, values in self.enums.items()}
         for name, text in enums.items():
             parts = [(part, _VALUE.fullmatch(part)) for part in text.split()]
             bad = [part for part, match in parts if match is None]
             if bad:
-                raise FileError(f"{source}: {bad[0]!r} of enum {name} is not a value", expected="name=number")
+                raise ValueError(f"enums.{name}: {bad[0]!r} is not name=number")
             all_enums[name] = {match[1]: int(match[2]) for _, match in parts if match}
         all_messages = {name: dict(fields) for name, fields in self.messages.items()}
         known = {*SCALARS, *all_enums, *all_messages, *messages}
         for name, text in messages.items():
             fields = all_messages.setdefault(name, {})
             for part in text.split():
-                made = self._field(part, name, known, all_enums, source)
+                made = self._field(part, name, known, all_enums)
                 clash = [other for other in fields.values() if other.number == made.number]
                 for other in clash:
                     del fields[other.name]
                 fields[made.name] = made
         return Schema(all_messages, all_enums)
 
+    def takes(self, row: Field, item: Any) -> bool:
+        """Whether a field takes a number, a truth value, text, or the name of an enum's value."""
+        if isinstance(item, bool) or row.type == "bool":
+            return isinstance(item, bool) and row.type == "bool"
+        if row.type in self.enums:
+            return item in self.enums[row.type]
+        if row.type in VARINTS:
+            return isinstance(item, int) and (item >= 0 or row.type.startswith("i"))
+        return isinstance(item, int | float) if row.type in FLOATS else row.type == "str" and isinstance(item, str)
+
     @staticmethod
-    def _field(part: str, message: str, known: set[str], enums: Mapping[str, Mapping[str, int]], source: str) -> Field:
+    def _field(part: str, message: str, known: set[str], enums: Mapping[str, Mapping[str, int]]) -> Field:
         match = _FIELD.fullmatch(part)
         if match is None:
-            found = f"{source}: {part!r} of {message} is not a field"
-            raise FileError(found, expected="name=number:type(default), with * or + behind the number where it repeats")
+            notation = "name=number:type(default), with * or + behind the number where it repeats"
+            raise ValueError(f"messages.{message}: {part!r} is not {notation}")
         name, number, mark, type, default = match.groups()
         if type not in known:
-            raise FileError(f"{source}: {message}.{name} is of an unknown type {type!r}", expected=", ".join(SCALARS))
+            known_ones = f"none of {', '.join(SCALARS)}, a message or an enum"
+            raise ValueError(f"messages.{message}: {name} is of an unknown type {type!r}, {known_ones}")
+        if not 1 <= int(number) < 1 << 29:
+            raise ValueError(f"messages.{message}: {name} has the number {number}, and fields have 1 to {(1 << 29) - 1}")
         value = None if default is None else _default(default, type, enums)
         if default is not None and value is None:
-            raise FileError(f"{source}: {default!r} is no default for {message}.{name}, which is {type}")
+            raise ValueError(f"messages.{message}: {default!r} is no default for {name}, which is {type}")
         return Field(name, int(number), type, bool(mark), mark == "+", value)
 
 
@@ -225,4 +235,4 @@ def _declarations(text: str) -> dict[str, str]:
 @cache
 def base() -> Schema:
     """What all dialects share."""
-    return Schema({}, {}).extended(_declarations(_MESSAGES), _declarations(_ENUMS), "the schema")
+    return Schema({}, {}).extended(_declarations(_MESSAGES), _declarations(_ENUMS))

@@ -66,25 +66,78 @@ def test_a_dialect_of_the_users_own(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("name = [", "is not TOML"),
-        ("name = 'x'", "is not a dialect: about: Field required"),
-        (OWN + "colour = 'red'\n", "is not a dialect: layers.Pooling.colour: Extra inputs are not permitted"),
-        (OWN.replace("portable", "nothing"), "there is no dialect 'nothing'"),
+        ("name = 'x'", "own.toml: about: is missing"),
+        (OWN + "colour = 'red'\n", "own.toml: layers.Pooling.colour: is nothing that a dialect states"),
+        (OWN.replace("portable", "nothing"), "own.toml: extends: there is no dialect 'nothing'"),
         (OWN.replace("portable", "own.toml"), "extends itself"),
-        (OWN.replace("down=77:bool(false)", "down=bool"), "'down=bool' of PoolingParameter is not a field"),
-        (OWN.replace("bool(false)", "Colour"), "PoolingParameter.down is of an unknown type 'Colour'"),
-        (OWN.replace("bool(false)", "bool(perhaps)"), "'perhaps' is no default for PoolingParameter.down"),
-        (OWN.replace('"stride", "down"', '"stride", "up"'), "the schema has no parameter up of Pooling"),
-        (OWN.replace("floor = { down", "floor = { up"), "the schema has no parameter up of Pooling"),
-        (OWN.replace("[4]", "'four'"), "is not a dialect: layers.Pooling.ranks"),
-        (OWN + "\n[enums]\nWay = 'UP'\n", "'UP' of enum Way is not a value"),
-        ("dtypes = ['f33']\n" + OWN, "'f33' is not an element type"),
+        (OWN.replace("down=77:bool(false)", "down=bool"), "messages.PoolingParameter: 'down=bool' is not name=number"),
+        (OWN.replace("bool(false)", "Colour"), "own.toml: messages.PoolingParameter: down is of an unknown type 'Colour'"),
+        (OWN.replace("bool(false)", "bool(1)"), "messages.PoolingParameter: '1' is no default for down, which is bool"),
+        (OWN.replace('"stride", "down"', '"stride", "up"'), "layers.Pooling.fields: the schema has no parameter up"),
+        (OWN.replace("floor = { down", "floor = { up"), "own.toml: pooling.floor: up is not among the fields of Pooling"),
+        (OWN.replace("[4]", "'four'"), "own.toml: layers.Pooling.ranks: Input should be a valid tuple, not 'four'"),
+        (OWN + "\n[enums]\nWay = 'UP'\n", "own.toml: enums.Way: 'UP' is not name=number"),
+        ("dtypes = ['f33']\n" + OWN, "own.toml: dtypes: Caffe's blobs are f32, and 'f33' is not"),
     ],
 )
 def test_malformed_dialects(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(FileError) as caught:
         load(own(tmp_path, text))
     assert message in str(caught.value)
-    assert "own" in str(caught.value)
+
+
+_AXIS = "layers.Concat.fields = ['axis']\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dtypes = []", "Caffe's blobs are f32, and there is no type here"),
+        ("dtypes = ['f32', 'i64']", "Caffe's blobs are f32, and 'i64' is not"),
+        ("max_rank = 1000", "Caffe's blobs have 1 to 32 axes, not 1000"),
+        ("max_rank = 0", "Caffe's blobs have 1 to 32 axes, not 0"),
+        ("layers.ReLU.bottoms = [2, 1]", "these are the least and the greatest number, and 2 to 1 is no number at all"),
+        ("layers.ReLU.tops = [-1, 1]", "these are the least and the greatest number, and -1 to 1 is no number at all"),
+        ("layers.ReLU.bottoms = [0, 0]", "only Input has none"),
+        ("layers.ReLU.tops = [0, 0]", "a layer without tops makes nothing"),
+        ("layers.ReLU.blobs = [2, 1]", "these are single numbers from 0 on, in ascending order, not 2, 1"),
+        ("layers.ReLU.blobs = []", "there is no number here"),
+        ("layers.ReLU.ranks = [4, 4]", "these are single numbers from 0 on, in ascending order, not 4, 4"),
+        ("layers.ReLU.ranks = [0, 5]", "0 or 5, and max_rank allows 1 to 4"),
+        ("layers.ReLU.required = ['negative_slope']", "negative_slope is not among the fields of ReLU"),
+        ("layers.ReLU.single = ['negative_slope']", "negative_slope is not among the fields of ReLU"),
+        (_AXIS + "layers.Concat.single = ['axis']", "axis never repeats"),
+        (_AXIS + "layers.Concat.values.axis = []", "it may have no value at all"),
+        (_AXIS + "layers.Concat.values.axis = ['a']", "'a' is not i32"),
+        ("layers.Input = { fields = [] }", "every net begins with Input layers that have a shape, and this has none"),
+        ("parameters.Pad = 'pad_param'", "the schema has no parameters pad_param"),
+        ("messages.PadParameter = 'before=0:i32'", "before has the number 0, and fields have 1 to 536870911"),
+    ],
+)
+def test_dialects_that_contradict_themselves(text: str, message: str, tmp_path: Path) -> None:
+    path = own(tmp_path, f"extends = 'portable'\nname = 'own'\nabout = 'of a test'\n{text}\n")
+    with pytest.raises(FileError) as caught:
+        load(path)
+    place = text.splitlines()[-1].partition(" = ")[0]
+    assert str(caught.value) == f"{path}: {place}: {message}"
+
+
+def test_values_are_those_of_the_field(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"own.toml: pooling.floor.down: 'yes' is not bool"):
+        load(own(tmp_path, OWN.replace("down = true", "down = 'yes'")))
+    with pytest.raises(FileError, match=r"own.toml: layers.Pooling.values.pool: 'MEDIAN' is not PoolMethod"):
+        load(own(tmp_path, OWN.replace("MAX", "MEDIAN")))
+    with pytest.raises(FileError, match=r"own.toml: layers.Pooling.values.pool.0: this is neither a number nor text"):
+        load(own(tmp_path, OWN.replace('"MAX"', "[1]")))
+
+
+def test_every_problem_of_a_dialect_has_a_line_through_compile_too(tmp_path: Path) -> None:
+    text = "extends = 'portable'\nname = 'own'\ndtypes = []\nmax_rank = 99\nlayers.ReLU.tops = [2, 1]\ncolour = 'red'\n"
+    path = own(tmp_path, text)
+    with pytest.raises(FileError) as caught:
+        isthmus.compile(nn.ReLU(), torch.randn(1, 2), target="caffe", dialect=path)
+    fields = [line.removeprefix(f"{path}: ").partition(":")[0] for line in str(caught.value).splitlines()]
+    assert fields == ["dtypes", "max_rank", "layers.ReLU.tops", "colour"]
 
 
 def test_a_dialect_that_is_not_there(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_malformed_text(content: str, place: str, message: str) -> None:
     assert message in caught.value.message
 
 
-NESTED = schema.Schema({}, {}).extended({"Box": "box=1:Box"}, {}, "the test")
+NESTED = schema.Schema({}, {}).extended({"Box": "box=1:Box"}, {})
 
 
 def test_nesting_has_an_end() -> None:

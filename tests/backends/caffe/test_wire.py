@@ -111,7 +111,7 @@ def test_malformed_files(content: bytes, message: str, tmp_path: Path) -> None:
 
 
 def test_nesting_has_an_end() -> None:
-    boxes = schema.Schema({}, {}).extended({"Box": "box=1:Box"}, {}, "the test")
+    boxes = schema.Schema({}, {}).extended({"Box": "box=1:Box"}, {})
     content = b""
     for _ in range(2000):
         content = header(1, len(content)) + content
