@@ -1,0 +1,253 @@
+"""Compiles every model of the table at several opsets and compares it with eager at other sizes. Run it with ``make sweep``.
+
+``PYTHONPATH=examples python bench/sweep_models.py NAME...`` runs only those models, and writes nothing unless ``--keep`` is
+given; without names all are run and ``docs/models.md`` is written. ``--peers`` counts the nodes of other exporters, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import logging
+import platform
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from isthmus.backends.onnx.opsets import DEFAULT, NEWEST
+from isthmus.tables import table, text
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE, KEPT = ROOT / "docs" / "models.md", ROOT / "bench" / "models.json"
+OPSETS = (13, 17, NEWEST)
+LIMIT, PEERS_LIMIT = 300, 1200
+"""Seconds for one model."""
+HEAD = """\
+# Models
+
+{right} of {all} models are right at all opsets.
+
+Each is compiled with random weights as if it had been trained, passes `onnx.checker`, and every output is compared in
+onnxruntime with the model's own, run plainly, on fresh inputs at the sizes given, which are not the example's: values, dtypes and
+shapes. *Error* is the worst over all runs, of the output's greatest value. *Nodes* are counted at opset {opset}, constants left
+out, beside the fewest of torch.onnx (dynamo) and what onnxslim and onnxsim make of it. *Compile* is the whole way without
+writing a file, at that opset. Written by `make sweep`, on {versions}.
+
+"""
+COLUMNS = ("model", "compared at", *(f"opset {opset}" for opset in OPSETS), "error", "nodes", "of others", "compile, s")
+
+
+def entries(names: list[str]) -> list[str]:
+    """The names of the table's models, or of those of them that are wanted."""
+    from models import all_entries
+
+    known = [entry.name for entry in all_entries()]
+    if unknown := set(names) - set(known):
+        sys.exit(f"no such model: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    return names or known
+
+
+def find(name: str) -> Any:
+    """The model's entry."""
+    from models import all_entries
+
+    return next(entry for entry in all_entries() if entry.name == name)
+
+
+# ---- in a process of its own
+
+
+def compiled(example: Any, opset: int) -> Any:
+    """The example's model by isthmus, no file written."""
+    import isthmus
+
+    return isthmus.compile(
+        example.model, example.args, example.kwargs, dynamic_shapes=example.dynamic_shapes, opset=opset
+    )
+
+
+def ours(name: str) -> dict[str, Any]:
+    """What became of a model at each opset."""
+    import torch
+
+    import isthmus
+
+    torch.set_num_threads(1)
+    entry = find(name)
+    sizes = [", ".join(f"{symbol}={size}" for symbol, size in setting.items()) for setting in entry.sizes]
+    found: dict[str, Any] = {"sizes": sizes, "verdicts": {}, "why": {}, "error": None}
+    example = entry.make()
+    for opset in OPSETS:
+        try:
+            net = compiled(example, opset)
+            net.artefact.validate()
+            calls = [call_at(net.captured, seed, setting) for seed, setting in enumerate(entry.sizes)]
+            report = net.verify(inputs=calls)
+            if report.skipped:
+                raise ValueError("\n".join(report.skipped))
+            found["error"] = max(found["error"] or 0.0, report.worst)
+            verdict, why = "right", ""
+        except (isthmus.errors.CaptureError, isthmus.errors.UnsupportedError) as error:
+            verdict, why = "refused", str(error)
+        except Exception as error:  # whatever it is, it belongs in the table
+            verdict, why = "wrong", f"{type(error).__name__}: {error}"
+        found["verdicts"][str(opset)], found["why"][str(opset)] = verdict, why
+        gc.collect()
+    if "refused" not in found["verdicts"].values():
+        report = compiled(example, DEFAULT).report
+        found |= {"nodes": report.nodes["artefact"], "seconds": sum(report.seconds.values())}
+    return found
+
+
+def call_at(captured: Any, seed: int, sizes: dict[str, int]) -> Any:
+    """Fresh arguments at these sizes.
+
+    Raises:
+        ValueError: these are not the model's symbols.
+    """
+    from isthmus.sizes import free_symbols
+
+    known, free = set(captured.graph.symbols.by_name), {symbol.name for symbol in free_symbols(captured.graph)}
+    if not free <= set(sizes) <= known:
+        raise ValueError(f"the sizes {sizes} are not those of the model's symbols, {', '.join(sorted(free))}")
+    return captured.fresh_inputs(seed, sizes)
+
+
+def peers(name: str) -> dict[str, int | str]:
+    """Nodes of the model by torch.onnx, and by what simplifies its output; in words why there are none."""
+    import copy
+
+    import onnxsim
+    import onnxslim
+    import torch
+    from compile import count, quiet
+
+    example = find(name).make()
+    dynamic = torch.utils._pytree.tree_map_only(str, lambda _: torch.export.Dim.DYNAMIC, example.dynamic_shapes)
+    found: dict[str, int | str] = {}
+    makers = {
+        "torch.onnx": lambda _: torch.onnx.export(
+            example.model, example.args, kwargs=example.kwargs, dynamic_shapes=dynamic, opset_version=DEFAULT, dynamo=True,
+            verbose=False,
+        ).model_proto,
+        "onnxslim": lambda model: onnxslim.slim(copy.deepcopy(model)),
+        "onnxsim": lambda model: onnxsim.simplify(model)[0],
+    }  # fmt: skip
+    first = None
+    for peer, make in makers.items():
+        try:
+            with quiet():
+                model = make(first)
+            found[peer] = count(model)
+            first = first or model
+        except Exception as error:  # whatever it is, it belongs in the table
+            found[peer] = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:200]
+            if first is None:
+                break
+    return found
+
+
+# ---- around it
+
+
+def child(what: str, name: str, limit: int) -> dict[str, Any]:
+    """What a process of its own finds; how it ended where it finds nothing."""
+    command = [sys.executable, __file__, "--only", what, name]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return {"ended": f"takes more than {limit} s"}
+    if done.returncode:
+        end = signal.Signals(-done.returncode).name if done.returncode < 0 else (done.stderr.strip().splitlines() or [""])[-1]
+        return {"ended": f"the process died: {end}"}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def sweep(name: str, with_peers: bool, kept: dict[str, Any]) -> dict[str, Any]:
+    """A model's row; its peers as they were where they are not asked for."""
+    found = child("ours", name, LIMIT)
+    if ended := found.pop("ended", None):
+        found = {"sizes": [], "verdicts": {str(opset): "wrong" for opset in OPSETS}, "why": {"": ended}}
+    found["peers"] = child("peers", name, PEERS_LIMIT) if with_peers else kept.get("peers", {})
+    print(f"{name}: {', '.join(found['verdicts'].values())}", file=sys.stderr, flush=True)
+    return found
+
+
+def is_right(found: dict[str, Any]) -> bool:
+    """Whether it is at all opsets."""
+    return all(found["verdicts"].get(str(opset)) == "right" for opset in OPSETS)
+
+
+def row(name: str, found: dict[str, Any]) -> list[object]:
+    """The row of the table."""
+    counts = {peer: nodes for peer, nodes in found["peers"].items() if isinstance(nodes, int)}
+    fewest = min(counts, key=counts.__getitem__, default=None)
+    others = f"{counts[fewest]} ({fewest})" if fewest else "fails" if found["peers"] else None
+    verdicts = [found["verdicts"].get(str(opset)) for opset in OPSETS]
+    sizes = "; ".join(found["sizes"])
+    return [name, sizes, *verdicts, found.get("error"), found.get("nodes"), others, found.get("seconds")]
+
+
+def reasons(results: dict[str, Any]) -> Iterator[str]:
+    """Why models are not right; one line for the same reason at several opsets."""
+    for name, found in results.items():
+        for why in dict.fromkeys(filter(None, found["why"].values())):
+            yield f"{name} (opset {', '.join(opset for opset, other in found['why'].items() if other == why)}): {why}"
+
+
+def page(results: dict[str, Any]) -> str:
+    """``docs/models.md``."""
+    packages = ("torch", "torchvision", "transformers", "onnx", "onnxruntime", "onnxslim", "onnxsim")
+    versions = ", ".join([f"Python {platform.python_version()}", *(f"{package} {version(package)}" for package in packages)])
+    rights = sum(map(is_right, results.values()))
+    lines = [HEAD.format(right=rights, all=len(results), opset=DEFAULT, versions=versions)]
+    lines += [f"| {' | '.join(COLUMNS)} |\n", f"|{'---|' * len(COLUMNS)}\n"]
+    for name, found in results.items():
+        cells = ["" if cell is None else f"{cell:.1e}" if isinstance(cell, float) else str(cell) for cell in row(name, found)]
+        seconds = found.get("seconds")
+        lines.append(f"| {' | '.join([*cells[:-1], '' if seconds is None else f'{seconds:.2f}'])} |\n")
+    if any(found["why"].values() for found in results.values()):
+        lines += ["\n## Why not\n\n", *(f"* {' '.join(line.split())}\n" for line in reasons(results))]
+    return "".join(lines)
+
+
+def main() -> int:
+    """Prints one row a model; exits with 1 when one is not right."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", action="store_true", help="count the nodes of other exporters, too: minutes a model")
+    parser.add_argument("--keep", action="store_true", help="write what was found where only some models were run, too")
+    parser.add_argument("--jobs", type=int, default=1, help="models at a time")
+    parser.add_argument("--only", choices=["ours", "peers"], help=argparse.SUPPRESS)
+    parser.add_argument("models", nargs="*", help="only these")
+    options = parser.parse_args()
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+    if options.only:
+        print("\n" + json.dumps({"ours": ours, "peers": peers}[options.only](options.models[0])))
+        return 0
+    names = entries(options.models)
+    kept: dict[str, Any] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    with ThreadPoolExecutor(options.jobs) as pool:
+        rows = pool.map(lambda name: sweep(name, options.peers, kept.get(name, {})), names)
+        results = dict(zip(names, rows, strict=True))
+    if options.keep or not options.models:
+        merged = kept | results
+        merged = {name: merged[name] for name in entries([]) if name in merged}
+        KEPT.write_text(json.dumps(merged, indent=1) + "\n")
+        PAGE.write_text(page(merged))
+    rights = sum(map(is_right, results.values()))
+    lines = [*reasons(results), f"{rights} of {len(results)} models are right"]
+    print(text(table(COLUMNS, [row(name, found) for name, found in results.items()]), *lines))
+    return int(rights < len(results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
