@@ -21,6 +21,7 @@ lint: $(VENV)/.dev build/installed/.stamp
 
 bench: $(VENV)/.dev
 	PYTHONPATH=examples $(BIN)/python bench/compile.py
+	PYTHONPATH=examples $(BIN)/python bench/speed.py
 	$(BIN)/python bench/scale.py
 
 sweep: $(VENV)/.dev
