@@ -106,6 +106,13 @@ class Symbols:
 
         Where one side can be solved for a symbol, that symbol is joined to the rest, so that later comparisons know.
         """
+        return self._unify(left, right, self.assume)
+
+    def know(self, left: Dim, right: Dim) -> bool:
+        """`unify` for dims that are the same whatever the inputs, by what was computed: nothing is assumed."""
+        return self._unify(left, right, lambda *_: None)
+
+    def _unify(self, left: Dim, right: Dim, assume: Callable[[str, Dim, Dim], None]) -> bool:
         answer = self.same(left, right)
         if answer is not None:
             return answer
@@ -114,14 +121,14 @@ class Symbols:
             return answer
         solved = self._solve(left, right)
         if solved is None:
-            self.assume("==", left, right)
+            assume("==", left, right)
             self._state(left - right, 0, 0)
             return True
         symbol, value = solved
         spans = self._spans_after(symbol, value)
         if spans is None:
             return False
-        self.assume("==", left, right)
+        assume("==", left, right)
         symbol.joined = value
         self._adopt(spans)
         if isinstance(value, Expr) and value.symbol is not None and value.symbol.hint is None:

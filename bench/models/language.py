@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import transformers
+
 from models import Entry, as_trained
 from zoo import Example
 
@@ -95,7 +96,8 @@ def speech(**config: Any) -> Callable[[], Example]:
 
 def image_and_text() -> Example:
     """CLIP, both towers."""
-    shared = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "projection_dim": 16}
+    shared = {key: SMALL[key] for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")}
+    shared["projection_dim"] = 16
     words = {**shared, "vocab_size": VOCABULARY, "max_position_embeddings": 32, "eos_token_id": VOCABULARY - 1}
     pictures = {**shared, "image_size": 32, "patch_size": 8}
     model = model_of("CLIPModel", text_config=words, vision_config=pictures, projection_dim=16)

@@ -55,6 +55,14 @@ def test_an_equality_that_nothing_solves_is_remembered() -> None:
     assert symbols.same(3 * c, 2 * a) is True
 
 
+def test_facts_are_no_assumptions() -> None:
+    symbols = Symbols()
+    n, a, b = symbols.declare("N").dim, symbols.fresh(), symbols.fresh()
+    assert symbols.know(a + b, n)
+    assert symbols.same(a + b, n)
+    assert not symbols.assumptions
+
+
 def test_what_cannot_be_is_refused() -> None:
     symbols = Symbols()
     n = symbols.declare("N", 2, 8)

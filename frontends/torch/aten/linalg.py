@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, Final
 
-from isthmus.frontends.torch.aten.common import permute, reshape
+import numpy as np
+
+from isthmus.frontends.torch.aten.common import full, integer, permute, reshape
 from isthmus.frontends.torch.aten.reduction import vector_norm
 from isthmus.frontends.torch.lowering import Lowering, Scalar, lowers
 from isthmus.ir.dims import product
-from isthmus.ir.dtypes import DType
+from isthmus.ir.dtypes import DType, i64
 from isthmus.ir.graph import Value
+
+_END: Final = np.iinfo(np.int64).max
+"""The end of a slice that goes as far as there is."""
 
 
 @lowers("aten.linear")
@@ -129,6 +135,49 @@ def kron(w: Lowering, x: Value, other: Value) -> Any:
 @lowers("aten.mm.dtype", "aten.bmm.dtype")
 def mm_dtype(w: Lowering, x: Value, other: Value, out_dtype: DType) -> Any:
     return w.b.matmul(w.cast(x, out_dtype), w.cast(other, out_dtype))
+
+
+# ---- products of groups of rows
+
+
+@lowers("transformers.grouped_mm_fallback")
+def grouped_rows(w: Lowering, input: Value, weight: Value, offs: Value) -> Any:
+    """Rows up to ``offs[0]`` times the first matrix, those from there to ``offs[1]`` times the second, ...; the rest is 0."""
+    rows, columns = w.dims(input)[0], w.dims(weight)[2]
+    ends = w.cast(offs, i64)
+    count = integer(w, w.dims(offs)[0], "the number of groups")
+
+    def between(first: Value, last: Value) -> Value:
+        part: Value = w.b.dynamic_slice(input, first, last, axes=[0], steps=[1])
+        return part
+
+    places = w.b.split(ends, axis=0, sizes=[1] * count)
+    places = [w.b.constant(np.zeros(1, np.int64)), *(places if isinstance(places, (list, tuple)) else [places])]
+    parts = []
+    for number, (first, last) in enumerate(pairwise(places)):
+        matrix = w.b.squeeze(w.b.slice(weight, axes=[0], starts=[number], ends=[number + 1], steps=[1]), axes=[0])
+        parts.append(w.b.matmul(between(first, last), matrix))
+    rest = between(places[-1], w.b.constant(np.full(1, _END)))
+    parts.append(full(w, [w.dims(rest)[0], columns], 0, input.tensor.dtype))
+    found = w.b.concat(parts, axis=0)
+    w.b.graph.symbols.know(w.dims(found)[0], rows)
+    return found
+
+
+@lowers("aten._grouped_mm")
+def grouped_mm(
+    w: Lowering, x: Value, mat2: Value, offs: Value | None = None, bias: Value | None = None, out_dtype: DType | None = None
+) -> Any:
+    """Groups of rows, or a batch of matrices; rows beyond the last offset, which torch leaves as they were, are 0 here."""
+    if offs is None:
+        found = w.b.matmul(x, mat2)
+    elif (w.rank(x), w.rank(mat2)) == (2, 3):
+        found = grouped_rows(w, x, mat2, offs)
+    else:
+        w.unsupported("only groups of rows of the first matrix are carried over")
+    if bias is not None:
+        w.unsupported("the bias of a grouped product is not carried over", "add it to the result")
+    return found if out_dtype is None else w.cast(found, out_dtype)
 
 
 # ---- distances

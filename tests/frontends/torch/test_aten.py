@@ -18,9 +18,15 @@ from isthmus.ir.errors import UnsupportedError
 # ---- the table itself
 
 
+BRINGS = {"transformers": "transformers.integrations.moe"}
+"""The module that brings the ops of another namespace than torch's."""
+
+
 @pytest.mark.parametrize("name", LOWERINGS)
 def test_is_an_overload_that_writes_nothing(name: str) -> None:
     namespace, packet, overload = name.split(".")
+    if namespace in BRINGS:
+        pytest.importorskip(BRINGS[namespace])
     found = getattr(getattr(getattr(torch.ops, namespace), packet), overload)
     arguments = found._schema.arguments
     assert not any(argument.alias_info is not None and argument.alias_info.is_write for argument in arguments)
@@ -230,6 +236,11 @@ def test_reductions(case: Case) -> None:
 # ---- products
 
 
+def ends(groups: torch.Tensor, count: int) -> torch.Tensor:
+    """Where each group ends, when elements are sorted by group."""
+    return (groups[:, None] == torch.arange(count)).sum(0).cumsum(0).to(torch.int32)
+
+
 @cases(
     linear=[lambda x, w, c: (F.linear(x, w, c), F.linear(x, w), F.linear(x[0], w, c)), f("N", 4, 3), f(5, 3), f(5)],
     linear_vector=[lambda x, w: F.linear(x, w[0]), f("N", 3), f(5, 3)],
@@ -256,6 +267,10 @@ def test_reductions(case: Case) -> None:
     cosine=[lambda x, y: (F.cosine_similarity(x, y), F.cosine_similarity(x, y[:1], dim=-1), F.pairwise_distance(x, y)),
         f("N", 3), f("N", 3)],
     cdist=[lambda x, y: (torch.cdist(x, y), torch.cdist(x, y, p=1)), f("N", 3), f("M", 3)],
+    grouped_rows=[lambda x, m, k: (F.grouped_mm(x, m, offs=ends(k, 3)), F.grouped_mm(torch.cat((x, x)), m, offs=ends(k, 3))[:
+        x.shape[0]]), f("N", 4), f(3, 4, 8), i("N", low=0, high=2)],
+    grouped_alone=[lambda x, m, k: F.grouped_mm(x, m, offs=ends(k * 0, 1)), f("N", 4), f(1, 4, 8), i("N")],
+    grouped_batch=[lambda x, m: F.grouped_mm(x, m), f("N", 4, 8), f("N", 8, 4)],
 )  # fmt: skip
 def test_products(case: Case) -> None:
     check(case)
