@@ -26,7 +26,7 @@ bench: $(VENV)/.dev
 
 sweep: $(VENV)/.dev
 	$(BIN)/python bench/sweep_operators.py
-	$(BIN)/python bench/sweep.py
+	PYTHONPATH=examples $(BIN)/python bench/sweep_models.py --jobs 2
 
 coverage: $(VENV)/.dev
 	$(BIN)/python tests/project/test_coverage.py

@@ -34,11 +34,11 @@ HEAD = """\
 
 {right} of {all} models are right at all opsets.
 
-Each is compiled with random weights as if it had been trained, passes `onnx.checker`, and every output is compared in
-onnxruntime with the model's own, run plainly, on fresh inputs at the sizes given, which are not the example's: values, dtypes and
-shapes. *Error* is the worst over all runs, of the output's greatest value. *Nodes* are counted at opset {opset}, constants left
-out, beside the fewest of torch.onnx (dynamo) and what onnxslim and onnxsim make of it. *Compile* is the whole way without
-writing a file, at that opset. Written by `make sweep`, on {versions}.
+Each is compiled with random weights as if it had been trained and passes `onnx.checker`; every output is compared in
+onnxruntime with the model's own, run plainly, on fresh inputs at the sizes given, which are not the example's: values,
+dtypes and shapes. *Error* is the worst over all runs, of the output's greatest value. *Nodes* are counted at opset
+{opset}, constants left out, beside the fewest of torch.onnx (dynamo) and what onnxslim and onnxsim make of it. *Compile*
+is the whole way without writing a file, at that opset. Written by `make sweep`, on {versions}.
 
 """
 COLUMNS = ("model", "compared at", *(f"opset {opset}" for opset in OPSETS), "error", "nodes", "of others", "compile, s")
@@ -161,7 +161,7 @@ def child(what: str, name: str, limit: int) -> dict[str, Any]:
     """What a process of its own finds; how it ended where it finds nothing."""
     command = [sys.executable, __file__, "--only", what, name]
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, timeout=limit)
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=limit)
     except subprocess.TimeoutExpired:
         return {"ended": f"takes more than {limit} s"}
     if done.returncode:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import torchvision
+
 from models import Entry, as_trained
 from zoo import Example
 
