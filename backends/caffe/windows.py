@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from isthmus.backends.caffe.dialect import Dialect
 from isthmus.backends.caffe.layers import build, lowers, sizes
 from isthmus.backends.caffe.pieces import cut, depthwise
@@ -12,6 +14,7 @@ from isthmus.backends.caffe.weights import viewed
 from isthmus.backends.formulas import dilated
 from isthmus.ir.builder import Builder
 from isthmus.ir.graph import Node, Value
+from isthmus.ir.ops.pooling import AvgPool
 
 
 @lowers("conv")
@@ -91,25 +94,28 @@ def _pool(b: Builder, dialect: Dialect, node: Node, x: Value) -> Any:
     mean = node.op.name == "avg_pool"
     inside, wanted = sizes(x)[2:], sizes(node.result)[2:]
     whole = [size + before + after for size, before, after in zip(inside, pads[:2], pads[2:], strict=True)]
+    beyond = any(k > size for k, size in zip(kernel, whole, strict=True))
     if not mean and any(k > size and n == 1 for k, size, n in zip(kernel, whole, wanted, strict=True)):
         # A maximum over a window that is larger than all there is.
         fitting = [min(k, size) if n == 1 else k for k, size, n in zip(kernel, whole, wanted, strict=True)]
         return b.max_pool(x, **{**attrs, "kernel": fitting})
-    if mean and attrs["divisor"] is not None:
-        return _with_divisor(b, node, x)
+    if mean and (attrs["divisor"] is not None or beyond):
+        return _summed(b, node, x)
     if mean and any(pads) and not attrs["count_include_pad"]:
         counting = {**attrs, "count_include_pad": True}
         ones = build(b, "add", build(b, "mul", x, 0.0), 1.0)
         return b.div(b.avg_pool(x, **counting), b.avg_pool(ones, **counting))
-    if mean and any(pads) and (not dialect.pooling.padded_average or tuple(pads[:2]) != tuple(pads[2:])):
-        padded = build(b, "pad", x, None, before=[0, 0, *pads[:2]], after=[0, 0, *pads[2:]])
-        return b.avg_pool(padded, **{**attrs, "pads": [0] * 4})
     reach = [(n - 1) * step - pad + k for n, step, pad, k in zip(wanted, strides, pads[:2], kernel, strict=True)]
-    gaps = any(step > k for step, k in zip(strides, kernel, strict=True))
-    if gaps and not any(pads) and all(end <= size for end, size in zip(reach, inside, strict=True)):
+    if any(step > k for step, k in zip(strides, kernel, strict=True)):
+        if any(pads) or any(end > size for end, size in zip(reach, inside, strict=True)):
+            return _summed(b, node, x) if mean else _picked(b, node, x)
         # A window behind the end cannot come about where nothing is left over.
         used = cut(b, x, [(0, end) for end in reach])
         return None if used is x else build(b, node.op.name, used, **attrs)
+    if mean and any(pads) and (not dialect.pooling.padded_average or tuple(pads[:2]) != tuple(pads[2:])):
+        padded = build(b, "pad", x, None, before=[0, 0, *pads[:2]], after=[0, 0, *pads[2:]])
+        # A window that begins in the padding behind the end is counted there, and was not before.
+        return cut(b, b.avg_pool(padded, **{**attrs, "pads": [0] * 4}), [(0, n) for n in wanted])
 
     def pool(even: list[int]) -> Value:
         return build(b, node.op.name, x, **{**attrs, "ceil_mode": True, "pads": even})
@@ -118,14 +124,31 @@ def _pool(b: Builder, dialect: Dialect, node: Node, x: Value) -> Any:
     return None if found is None or (found.producer is not None and found.producer.attrs == attrs) else found
 
 
-def _with_divisor(b: Builder, node: Node, x: Value) -> Any:
-    """The sum of each window, by a kernel of ones, over the divisor."""
+def _summed(b: Builder, node: Node, x: Value) -> Any:
+    """The sum of each window, by a kernel of ones, over what the average divides it by."""
+    attrs, wanted = node.attrs, sizes(node.result)[2:]
+    assert isinstance(node.op, AvgPool)
+    counts = np.broadcast_to(node.op.divisor(node.call(), sizes(x)[2:], wanted), wanted)
+    alike = counts.size > 0 and bool((counts == counts.flat[0]).all())
+    share = 1 / float(counts.flat[0]) if alike else 1.0
+    found = depthwise(b, x, attrs["kernel"], share, strides=attrs["strides"], pads=_reaching(node, x))
+    return found if alike else b.mul(found, (1 / counts).astype(np.float32))
+
+
+def _picked(b: Builder, node: Node, x: Value) -> Value:
+    """The maxima at every place, and of these every so many."""
+    strides = node.attrs["strides"]
+    found = build(b, "max_pool", x, **{**node.attrs, "strides": [1, 1], "pads": _reaching(node, x), "ceil_mode": False})
+    ends = [(n - 1) * step + 1 for n, step in zip(sizes(node.result)[2:], strides, strict=True)]
+    return build(b, "slice", found, axes=[2, 3], starts=[0, 0], ends=ends, steps=list(strides))
+
+
+def _reaching(node: Node, x: Value) -> list[int]:
+    """The padding with which the last window does not reach behind the end."""
     attrs = node.attrs
-    strides, pads, kernel = attrs["strides"], list(attrs["pads"]), attrs["kernel"]
-    counts = sizes(node.result)[2:]
-    for axis, (size, n, k, stride) in enumerate(zip(sizes(x)[2:], counts, kernel, strides, strict=True)):
-        pads[axis + 2] = max(0, (n - 1) * stride + k - pads[axis] - size)
-    return depthwise(b, x, kernel, 1 / attrs["divisor"], strides=strides, pads=pads)
+    before = list(attrs["pads"][:2])
+    rows = zip(sizes(node.result)[2:], attrs["strides"], attrs["kernel"], before, sizes(x)[2:], strict=True)
+    return before + [max(0, (n - 1) * stride + k - pad - size) for n, stride, k, pad, size in rows]
 
 
 @lowers("conv_transpose")
