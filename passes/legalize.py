@@ -31,6 +31,8 @@ class Target(Protocol):
 
 
 Lowering: TypeAlias = Callable[[Builder, Node], Sequence[Value] | None]
+Chain: TypeAlias = tuple[tuple[str, str], ...]
+"""The ops that one after the other were lowered, and why the target did not take each."""
 
 
 def legalize(graph: Graph, target: Target) -> PassRecord:
@@ -67,7 +69,7 @@ class _Legalization:
         self.target = target
         self.counts: Counter[str] = Counter()
         self.refusals: dict[tuple[object, ...], tuple[Refusal, list[Node]]] = {}
-        self.origin: dict[Node, tuple[str, ...]] = {}  # the ops that a new node was made from, oldest first
+        self.origin: dict[Node, Chain] = {}  # what a new node was made from
 
     def run(self) -> None:
         # A walk over nodes, or a node that is decomposed once its regions are legal: a nest is inlined from the inside
@@ -105,9 +107,10 @@ class _Legalization:
 
     def lower(self, node: Node, reason: str, how: Lowering, later: bool = False) -> list[Node]:
         """Replaces an illegal node and returns what came in its place, or notes the refusal (unless it is tried `later`)."""
-        chain = (*self.origin.get(node, ()), node.op.name)
-        if len(chain) > DEPTH:
-            self.refuse(node, chain[:1], f"its lowering does not come to an end: {' -> '.join(chain[-4:])}")
+        chain = (*self.origin.get(node, ()), (node.op.name, reason))
+        if len(chain) > DEPTH and node.op.name in (name for name, _ in chain[:-1]):
+            op, why = _circle(chain)
+            self.refuse(node, chain, why, op)
             return []
         assert node.graph is not None
         previous = node.previous
@@ -135,17 +138,27 @@ class _Legalization:
         sweep([*producers, *made])
         return [item for item in made if item.graph is not None]
 
-    def refuse(self, node: Node, chain: tuple[str, ...], reason: str) -> None:
-        if len(chain) > 1:
-            reason = f"{reason} (needed for {chain[0]})"
+    def refuse(self, node: Node, chain: Chain, reason: str, given: str | None = None) -> None:
+        op, first = given or node.op.name, chain[0][0]
+        if len(chain) > 1 and (given is None or first != op):
+            reason = f"{reason} (needed for {first})"
         advice = getattr(self.target, "remedy", None)  # one that is only legality and lowerings may have none
         remedy = (advice(node) if advice is not None else None) or (
-            f"choose a target or version that has {node.op.name}, or give the op a lowering or a decomposition"
+            f"choose a target or version that has {op}, or give the op a lowering or a decomposition"
         )
-        key = (node.op.name, node.location, reason)
-        refusal = Refusal(reason, op=node.op.name, location=node.location, remedy=remedy)
+        key = (op, node.location, reason)
+        refusal = Refusal(reason, op=op, location=node.location, remedy=remedy)
         self.refusals.setdefault(key, (refusal, []))[1].append(node)
 
     def standing(self) -> list[Refusal]:
         """The refusals of nodes that are still there: the lowering of a later one may have made them needless."""
         return [refusal for refusal, nodes in self.refusals.values() if any(map(attached, nodes))]
+
+
+def _circle(chain: Chain) -> tuple[str, str]:
+    """The op where a circle of lowerings is entered, and why the target takes neither it nor what it becomes."""
+    names = [name for name, _ in chain]
+    period = names[-2::-1].index(names[-1]) + 1
+    (op, reason), *others = sorted(dict(chain[-period:]).items(), key=lambda item: names.index(item[0]))
+    between = "".join(f"{other} ({why}), and then " for other, why in others)
+    return op, f"{reason}; it could only become {between}{op} again"

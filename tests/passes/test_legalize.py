@@ -82,18 +82,41 @@ def test_refusals_come_all_at_once_each_with_its_place() -> None:
     assert "at model.py:2" in text
 
 
-def test_a_lowering_that_goes_round_in_a_circle_is_refused() -> None:
-    class Circle(Fine):
-        def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
-            other = {"sin": "cos", "cos": "sin"}.get(node.op.name)
-            return None if other is None else [getattr(b, other)(node.operands[0])]
+class Circle(Fine):
+    """Makes ops into one another, and says of each of them why it does not take it."""
 
+    rounds: dict[str, str]
+
+    def legal(self, node: Node) -> str | None:
+        return f"{node.op.name} is bad" if node.op.name in self.rounds else None
+
+    def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        other = self.rounds.get(node.op.name)
+        return None if other is None else [getattr(b, other)(node.operands[0])]
+
+
+@pytest.mark.parametrize(
+    ("rounds", "op", "message"),
+    [
+        ({"sin": "cos", "cos": "sin"}, "sin", "sin is bad; it could only become cos (cos is bad), and then sin again"),
+        ({"sin": "sin"}, "sin", "sin is bad; it could only become sin again"),
+        (
+            {"sin": "cos", "cos": "tan", "tan": "exp", "exp": "cos"}, "cos",
+            "cos is bad; it could only become tan (tan is bad), and then exp (exp is bad), and then cos again (needed for sin)",
+        ),
+    ],
+)  # fmt: skip
+def test_a_circle_of_lowerings_is_refused_for_the_targets_own_reasons(rounds: dict[str, str], op: str, message: str) -> None:
     g = Graph()
     g.set_outputs([Builder(g).sin(g.add_input(Tensor(f32, (4,))))])
+    target = Circle()
+    target.rounds = rounds
     with pytest.raises(UnsupportedError) as error:
-        legalize(g, Circle("sin", "cos"))
+        legalize(g, target)
     (refusal,) = error.value.refusals
-    assert refusal.message == "its lowering does not come to an end: cos -> sin -> cos -> sin"
+    assert (refusal.op, refusal.message) == (op, message)
+    assert refusal.remedy is not None
+    assert f"has {op}" in refusal.remedy
 
 
 def test_a_lowering_of_another_type_is_refused() -> None:
