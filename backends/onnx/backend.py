@@ -11,7 +11,19 @@ import onnx
 from pydantic import BaseModel, Field, field_validator
 
 from isthmus.backends import base, widen
-from isthmus.backends.onnx import control, division, elementwise, indexing, neural, opsets, pooling, quantization, shapes, table
+from isthmus.backends.onnx import (
+    control,
+    division,
+    elementwise,
+    indexing,
+    neural,
+    opsets,
+    pooling,
+    quantization,
+    recurrent,
+    shapes,
+    table,
+)  # fmt: skip
 from isthmus.backends.onnx.artefact import External, OnnxArtefact
 from isthmus.backends.onnx.attributes import plain
 from isthmus.backends.onnx.emitter import Emitter, Probe, Scope
@@ -23,7 +35,7 @@ from isthmus.ir.errors import FileError, Refusal, UnsupportedError, UsageError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.types import Tensor
 
-FAMILIES = (control, division, elementwise, indexing, neural, pooling, quantization, shapes)
+FAMILIES = (control, division, elementwise, indexing, neural, pooling, quantization, recurrent, shapes)
 """The modules that fill the table of emitters."""
 
 
