@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from isthmus.frontends.torch.aten.common import Number, broadcast, expand, index, permute, places_of, reshape, truth
+from isthmus.frontends.torch.aten.common import Number, broadcast, expand, full, index, permute, places_of, reshape, truth
 from isthmus.frontends.torch.aten.slicing import part
 from isthmus.frontends.torch.lowering import Lowering, lowers
 from isthmus.ir.dims import Dim, product
@@ -148,6 +148,9 @@ def shortened(w: Lowering, x: Value, like: Value, axis: int) -> Value:
 
 @lowers("aten.gather")
 def gather(w: Lowering, x: Value, dim: int, index: Value, sparse_grad: bool = False) -> Any:
+    """An index of no elements may have any rank and element type."""
+    if product(w.dims(index)) == 0:
+        return full(w, w.dims(index), 0, x.tensor.dtype)
     if not w.rank(x):
         return x if not w.rank(index) else expand(w, x, w.dims(index))
     return w.b.gather_elements(x, index, axis=w.axis(x, dim))

@@ -173,10 +173,11 @@ _scan("cumprod")
 def diff(
     w: Lowering, x: Value, n: int = 1, dim: int = -1, prepend: Value | None = None, append: Value | None = None
 ) -> Any:
+    """Nothing is prepended or appended to no differences."""
     axis = w.axis(x, dim)
     parts = [part for part in (prepend, x, append) if part is not None]
-    if len(parts) > 1:
-        x = w.b.concat(parts, axis=axis)
+    if len(parts) > 1 and n:
+        x = w.b.concat(w.promote(*parts), axis=axis)
     for _ in range(n):
         size = w.dims(x)[axis]
         first, last = (part(w, x, axis, *w.clamp(size, start, end)) for start, end in ((0, -1), (1, None)))

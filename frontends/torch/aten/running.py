@@ -1,0 +1,101 @@
+"""Running extremes, and what else is told by walking along an axis: places, changes, runs of equals."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from isthmus.frontends.torch.aten.arithmetic import limits
+from isthmus.frontends.torch.aten.common import full, permute, reshape
+from isthmus.frontends.torch.aten.slicing import part
+from isthmus.frontends.torch.lowering import Lowering, lowers
+from isthmus.ir.dims import Dim, minimum, product
+from isthmus.ir.dtypes import bool_, i32, i64
+from isthmus.ir.graph import Value
+
+_REDUCTIONS: Final = {"maximum": "reduce_max", "minimum": "reduce_min"}
+
+
+def counting(w: Lowering, x: Value, axis: int) -> Value:
+    """0, 1, ... along an axis, in a shape that broadcasts to that of `x`."""
+    size = w.dims(x)[axis]
+    return reshape(w, w.b.arange(start=0, stop=size, dtype=i64), [size, *[1] * (w.rank(x) - axis - 1)])
+
+
+def changes(w: Lowering, x: Value, axis: int) -> Value:
+    """Which elements along an axis differ from the one before; the first one does."""
+    shape = list(w.dims(x))
+    size = shape[axis]
+    shape[axis] = first = minimum(size, 1)
+    rest = w.b.ne(part(w, x, axis, first, size), part(w, x, axis, 0, size - first))
+    found: Value = w.b.concat([full(w, shape, True, bool_), rest], axis=axis)
+    return found
+
+
+def running(w: Lowering, x: Value, axis: int, op: str) -> Value:
+    """The `maximum` or `minimum` of each element and those before it; nan from the first nan on.
+
+    Steps of 1, 2, 4, ... where the size is known; else each element is compared with all.
+    """
+    dtype = x.tensor.dtype
+    shape = w.dims(x)
+    size = shape[axis]
+    least, greatest = (-math.inf, math.inf) if dtype.is_float else limits(x)
+    neutral = w.tensor(least if op == "maximum" else greatest, dtype)
+    if isinstance(size, int):
+        reach = 1
+        while reach < size:
+            before: list[Dim] = [0] * len(shape)
+            before[axis] = reach
+            behind = w.b.pad(part(w, x, axis, 0, size - reach), neutral, before=before, after=[0] * len(shape), mode="constant")
+            x = getattr(w.b, op)(x, behind)
+            reach *= 2
+        return x
+    order = [*(other for other in range(len(shape)) if other != axis), axis]
+    rows = w.b.unsqueeze(permute(w, x, order), axes=[len(shape) - 1])
+    place = w.b.arange(start=0, stop=size, dtype=i64)
+    reached = w.b.le(place, w.b.unsqueeze(place, axes=[1]))
+    found = getattr(w.b, _REDUCTIONS[op])(w.b.where(reached, rows, neutral), axes=[len(shape)])
+    return permute(w, found, [*range(axis), len(shape) - 1, *range(axis, len(shape) - 1)])
+
+
+def _running(name: str, op: str) -> None:
+    def lowering(w: Lowering, x: Value, dim: int) -> Any:
+        """The running extreme, and the last place that it stood at up to there."""
+        if not w.rank(x):
+            return x, w.tensor(0, i64)
+        axis, dtype = w.axis(x, dim), x.tensor.dtype
+        numbers = w.cast(x, i32) if dtype is bool_ else x
+        found = running(w, numbers, axis, op)
+        reached = w.b.eq(numbers, found)
+        if dtype.is_float:
+            reached = w.b.logical_or(reached, w.b.is_nan(x))
+        places = w.b.where(reached, counting(w, x, axis), 0)
+        return w.cast(found, dtype), running(w, places, axis, "maximum")
+
+    lowering.__qualname__ = lowering.__name__ = name
+    lowers(f"aten.{name}")(lowering)
+
+
+_running("cummax", "maximum")
+_running("cummin", "minimum")
+
+
+@lowers("aten.unique_consecutive")
+def unique_consecutive(
+    w: Lowering, x: Value, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The first of each run of equal elements, or of equal slices; in which run each one stands; how long the runs are."""
+    shape = w.dims(x)
+    if dim is None:
+        x = reshape(w, x, [product(shape)])
+    axis = 0 if dim is None else w.axis(x, dim)
+    starts = changes(w, x, axis)
+    others = [other for other in range(w.rank(x)) if other != axis]
+    if others:
+        starts = w.b.reduce_any(starts, axes=others)
+    run = w.b.sub(w.b.cumsum(w.cast(starts, i64), axis=0), 1)
+    first = w.b.squeeze(w.b.nonzero(starts), axes=[1])
+    bounds = w.b.concat([first, reshape(w, w.tensor(w.dims(x)[axis], i64), [1])], axis=0)
+    counts = w.b.sub(part(w, bounds, 0, 1, w.dims(bounds)[0]), first)
+    return w.b.gather(x, first, axis=axis), run if dim is not None else reshape(w, run, shape), counts
