@@ -12,6 +12,7 @@ import numpy as np
 from isthmus.ir.dtypes import DType
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.types import Tensor
+from isthmus.ir.weights import Array
 
 MAX_DEPTH: Final = 16
 """How far a value is followed back."""
@@ -80,24 +81,42 @@ def _rounded(found: Extent, dtype: DType) -> Extent:
     return lo if lo >= -most else -math.inf, hi if hi <= most else math.inf
 
 
-def leaves_something(mask: Value) -> bool:
-    """Whether an added mask surely has no row of nothing but minus infinity, which a softmax would make nan of."""
-    most = float(ml_dtypes.finfo(mask.tensor.dtype.numpy).max)
-    # A half has so little room that scores and a mask of its least number may add up to minus infinity.
-    least = -most if most > 1e6 else -most / 2
-    if extent(mask)[0] >= least:
+def leaves_something(mask: Value, hidden: bool = False) -> bool:
+    """Whether a mask surely hides no row whole, of which a softmax would make nan.
+
+    Args:
+        mask: added to the scores, when it is of floats; else it says what is kept.
+        hidden: a mask of bools says what is hidden.
+    """
+    added = mask.tensor.dtype.is_float
+    if added and extent(mask)[0] >= _least(mask.tensor.dtype):
         return True
     node = mask.producer
     while node is not None and node.op.name in ("expand", "unsqueeze") and _keeps_rows(node):
         mask = node.operands[0]  # type: ignore[assignment]
         node = mask.producer
-    if node is not None and node.op.name == "trilu" and node.attrs["upper"]:
+    if added and node is not None and node.op.name == "trilu" and node.attrs["upper"]:
         diagonal = node.attrs["diagonal"]
         return isinstance(diagonal, int) and diagonal >= 1  # the first column is zeros
+    shown = _shown(mask, hidden)
+    return shown is not None and bool(shown.any(-1).all())
+
+
+def _least(dtype: DType) -> float:
+    """The least number that leaves something of a score that it is added to."""
+    most = float(ml_dtypes.finfo(dtype.numpy).max)
+    # A half has so little room that scores and a mask of its least number may add up to minus infinity.
+    return -most if most > 1e6 else -most / 2
+
+
+def _shown(mask: Value, hidden: bool) -> Array | None:
+    """What a constant mask leaves, as bools."""
     weight = mask.weight
     if weight is None or weight.nbytes > MAX_BYTES or not weight.shape:
-        return False
-    return not bool(np.any(np.all(weight.array().astype(np.float64) < least, axis=-1)))
+        return None
+    array = weight.array()
+    shown: Array = array.astype(np.float64) >= _least(weight.dtype) if weight.dtype.is_float else array.astype(bool) ^ hidden
+    return shown
 
 
 def _keeps_rows(node: Node) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from isthmus.passes.fuse_activations import ACTIVATIONS
+from isthmus.passes.fuse_attention import ATTENTION
 from isthmus.passes.fuse_layers import LAYERS
 from isthmus.passes.fuse_normalization import NORMALIZATION
 from isthmus.passes.rewrite import Rewriting
@@ -12,4 +13,4 @@ class Fuse(Rewriting):
     """Recovers activations, norms, linear layers and attention."""
 
     def __init__(self) -> None:
-        super().__init__("fuse", (*NORMALIZATION, *ACTIVATIONS, *LAYERS))
+        super().__init__("fuse", (*NORMALIZATION, *ACTIVATIONS, *LAYERS, *ATTENTION))

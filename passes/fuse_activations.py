@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from isthmus.ir.builder import Builder
 from isthmus.passes.matcher import Match
-from isthmus.passes.rules import refuse, rule
+from isthmus.passes.rules import Refused, constant_number, refuse, rule
 
 
 @rule
@@ -34,7 +34,7 @@ def silu(p: Any, x: Any) -> Any:
 
 @silu.or_
 def _(p: Any, x: Any) -> Any:
-    return x / (p.exp(-x) + 1.0)
+    return [x / (p.exp(-x) + 1.0), x * p.reciprocal(p.exp(-x) + 1.0)]
 
 
 @silu.becomes
@@ -59,6 +59,22 @@ def _(b: Builder, m: Match) -> Any:
 
 
 @rule
+def hard_sigmoid_line(p: Any, x: Any, slope: Any, offset: Any) -> Any:
+    """``clip(alpha * x + beta, 0, 1)``."""
+    return p.clip(x * slope + offset, 0.0, 1.0)
+
+
+@hard_sigmoid_line.becomes
+def _(b: Builder, m: Match) -> Any:
+    alpha, beta = constant_number(m.slope), constant_number(m.offset)
+    if isinstance(alpha, Refused) or isinstance(beta, Refused):
+        return alpha if isinstance(alpha, Refused) else beta
+    if not alpha:
+        return refuse("a slope of zero makes a number of infinity, and nan as it is spelt", m.slope)
+    return b.hard_sigmoid(m.x, alpha=alpha, beta=beta)
+
+
+@rule
 def hard_swish(p: Any, x: Any) -> Any:
     """``x * clip(x + 3, 0, 6) / 6``."""
     return x * p.clip(x + 3.0, 0.0, 6.0) / 6.0
@@ -66,7 +82,7 @@ def hard_swish(p: Any, x: Any) -> Any:
 
 @hard_swish.or_
 def _(p: Any, x: Any) -> Any:
-    return x * p.hard_sigmoid(x)
+    return [x / 6.0 * p.clip(x + 3.0, 0.0, 6.0), x * p.hard_sigmoid(x)]
 
 
 @hard_swish.becomes
@@ -82,7 +98,7 @@ def mish(p: Any, x: Any) -> Any:
 
 @mish.or_
 def _(p: Any, x: Any) -> Any:
-    return x * p.tanh(p.log1p(p.exp(x)))
+    return [x * p.tanh(p.log1p(p.exp(x))), x * p.tanh(p.log(p.exp(x) + 1.0))]
 
 
 @mish.becomes
@@ -90,20 +106,15 @@ def _(b: Builder, m: Match) -> Any:
     return b.mish(m.x)
 
 
+def _halved(x: Any, bend: Any) -> list[Any]:
+    """``x * bend / 2`` in each order of the factors."""
+    return [(x * 0.5) * bend, (x * bend) * 0.5, x * (bend * 0.5)]
+
+
 @rule
 def gelu(p: Any, x: Any) -> Any:
     """``0.5 * x * (1 + erf(x / sqrt(2)))``, in each order of the factors."""
-    return (x * 0.5) * (p.erf(x / math.sqrt(2)) + 1.0)
-
-
-@gelu.or_
-def _(p: Any, x: Any) -> Any:
-    return (x * (p.erf(x / math.sqrt(2)) + 1.0)) * 0.5
-
-
-@gelu.or_
-def _(p: Any, x: Any) -> Any:
-    return x * ((p.erf(x / math.sqrt(2)) + 1.0) * 0.5)
+    return _halved(x, p.erf(x / math.sqrt(2)) + 1.0)
 
 
 @gelu.becomes
@@ -111,34 +122,25 @@ def _(b: Builder, m: Match) -> Any:
     return b.gelu(m.x)
 
 
-def _bend(p: Any, x: Any, cube: Any) -> Any:
-    return p.tanh((x + cube * 0.044715) * math.sqrt(2 / math.pi)) + 1.0
+def _bent(x: Any, factor: float) -> list[Any]:
+    """``factor * (x + 0.044715 * x ** 3)`` as people write it."""
+    return [
+        (x + x**3 * 0.044715) * factor,
+        (x * factor) * (x * 0.044715 * x + 1.0),
+        (x * factor) * (x**2 * 0.044715 + 1.0),
+        (x * (x**2 * 0.044715 + 1.0)) * factor,
+    ]
 
 
 @rule
 def gelu_tanh(p: Any, x: Any) -> Any:
-    """``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))``, in each order of the factors."""
-    return (x * 0.5) * _bend(p, x, x**3)
+    """``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3)))``, in each order of the factors.
 
-
-@gelu_tanh.or_
-def _(p: Any, x: Any) -> Any:
-    return (x * 0.5) * _bend(p, x, x * x * x)
-
-
-@gelu_tanh.or_
-def _(p: Any, x: Any) -> Any:
-    return (x * _bend(p, x, x**3)) * 0.5
-
-
-@gelu_tanh.or_
-def _(p: Any, x: Any) -> Any:
-    return (x * _bend(p, x, x * x * x)) * 0.5
-
-
-@gelu_tanh.or_
-def _(p: Any, x: Any) -> Any:
-    return x * (_bend(p, x, x**3) * 0.5)
+    Half of one and a tanh is the sigmoid of twice the number.
+    """
+    factor = math.sqrt(2 / math.pi)
+    by_tanh = [form for bent in _bent(x, factor) for form in _halved(x, p.tanh(bent) + 1.0)]
+    return by_tanh + [x * p.sigmoid(bent) for bent in _bent(x, 2 * factor)]
 
 
 @gelu_tanh.becomes
@@ -164,9 +166,23 @@ def log_softmax(p: Any, x: Any, *, axis: Any) -> Any:
     return p.log(p.softmax(x, axis=axis))
 
 
+@rule
+def log_softmax_by_sum(p: Any, x: Any, *, axes: Any) -> Any:
+    """``x - logsumexp(x)`` along one axis."""
+    return x - p.logsumexp(x, axes=axes, keepdims=True)
+
+
+@log_softmax_by_sum.becomes
+def _(b: Builder, m: Match) -> Any:
+    return b.log_softmax(m.x, axis=m.axes[0]) if len(m.axes) == 1 else refuse("log_softmax runs along one axis", m.x)
+
+
 @log_softmax.becomes
 def _(b: Builder, m: Match) -> Any:
     return b.log_softmax(m.x, axis=m.axis)
 
 
-ACTIVATIONS: Final = (relu, silu, hard_sigmoid, hard_swish, mish, gelu, gelu_tanh, softmax, log_softmax)
+ACTIVATIONS: Final = (
+    relu, silu, hard_sigmoid, hard_swish, mish, gelu, gelu_tanh, softmax, log_softmax,
+    log_softmax_by_sum, hard_sigmoid_line,
+)  # fmt: skip

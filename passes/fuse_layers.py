@@ -1,14 +1,15 @@
-"""Layers recovered from products: linear layers, biases of convolutions, attention."""
+"""Layers recovered from products and sums: linear layers, biases, padding."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from isthmus.ir.builder import Builder
-from isthmus.ir.graph import Value
-from isthmus.passes.extent import leaves_something
+from isthmus.ir.graph import Node, Value
+from isthmus.passes.fuse_normalization import per_channel
 from isthmus.passes.matcher import Match
-from isthmus.passes.rules import refuse, rule
+from isthmus.passes.rules import Refused, Replacement, Rewrite, Rule, on, refuse, rule
 
 
 @rule
@@ -29,85 +30,80 @@ def _(b: Builder, m: Match) -> Any:
     return b.linear(m.x, b.permute(m.weight, perm=[1, 0]), m.bias)
 
 
+def _joined(b: Builder, bias: Value | None, more: Value) -> Value | Refused:
+    """A bias and what is added to it."""
+    if bias is not None and bias.weight is None:
+        return refuse("the layer has a bias already, which is not a constant", bias)
+    return more if bias is None else b.add(bias, more)
+
+
 @rule
-def linear_bias(p: Any, x: Any, weight: Any, bias: Any) -> Any:
-    """A linear layer without a bias, plus one."""
-    return p.linear(x, weight) + bias
+def linear_bias(p: Any, x: Any, weight: Any, offset: Any, bias: Any = None) -> Any:
+    """A linear layer, plus a constant vector."""
+    return p.linear(x, weight, bias) + offset
 
 
 @linear_bias.becomes
 def _(b: Builder, m: Match) -> Any:
-    if m.bias.weight is None or m.bias.weight.shape != m.weight.tensor.shape[:1]:
-        return refuse("the bias is not a constant vector with an element a row of the weight", m.bias)
-    return b.linear(m.x, m.weight, m.bias)
+    if m.offset.weight is None or m.offset.weight.shape != m.weight.tensor.shape[:1]:
+        return refuse("the bias is not a constant vector with an element a row of the weight", m.offset)
+    bias = _joined(b, m.bias, m.offset)
+    return bias if isinstance(bias, Refused) else b.linear(m.x, m.weight, bias)
 
 
-@rule
-def conv_bias(p: Any, x: Any, weight: Any, bias: Any, *, attrs: Any) -> Any:
-    """A convolution without a bias, plus one constant a channel."""
-    return p.conv(x, weight, attrs=attrs) + bias
+def _channel_bias(name: str) -> Rule:
+    def pattern(p: Any, x: Any, weight: Any, offset: Any, bias: Any = None, *, attrs: Any) -> Any:
+        return getattr(p, name)(x, weight, bias, attrs=attrs) + offset
+
+    pattern.__name__ = f"{name}_bias"
+    pattern.__doc__ = f"{name}, plus one constant a channel."
+    made = rule(pattern)
+
+    @made.becomes
+    def _(b: Builder, m: Match) -> Any:
+        shape = m.root.results[0].tensor.shape
+        assert shape is not None
+        vector = per_channel(b, m.x, m.offset, shape[1])
+        bias = vector if isinstance(vector, Refused) else _joined(b, m.bias, vector)
+        return bias if isinstance(bias, Refused) else getattr(b, name)(m.x, m.weight, bias, **m.attrs)
+
+    return made
 
 
-@conv_bias.becomes
-def _(b: Builder, m: Match) -> Any:
-    held, channels = m.bias.weight, m.weight.tensor.shape[0]
-    spatial = (1,) * (m.weight.tensor.rank - 2)
-    if held is None or held.shape not in ((channels, *spatial), (1, channels, *spatial)):
-        return refuse("the bias is not one constant a channel", m.bias)
-    return b.conv(m.x, m.weight, b.reshape(m.bias, shape=[channels]), **m.attrs)
+_FILLING: Final = {"conv": 0.0, "avg_pool": 0.0, "max_pool": -math.inf}
+"""What the padding of a layer is taken to hold."""
 
 
-def _scores(p: Any, q: Any, k: Any, perm: Any) -> Any:
-    return p.matmul(q, p.permute(k, perm=perm))
+@on(*_FILLING)
+def padding(b: Builder, node: Node) -> Replacement:
+    """A pad by what the layer itself would pad with becomes part of the layer's padding."""
+    x, attrs = node.operands[0], dict(node.attrs)
+    pad = x.producer if x is not None else None
+    if x is None or pad is None or pad.op.name != "pad" or pad.attrs["mode"] != "constant":
+        return None
+    if len(x.uses) != 1:
+        return refuse("what is padded is used elsewhere", x)
+    if not _fills_with(pad.operands[1], _FILLING[node.op.name]):
+        return refuse(f"the layer pads with {_FILLING[node.op.name]}", pad.operands[1])
+    before, after = pad.attrs["before"], pad.attrs["after"]
+    if any(not isinstance(size, int) for size in (*before, *after)) or any((*before[:2], *after[:2])):
+        return refuse("batch or channels are padded, or by unknown sizes", x)
+    if attrs.get("ceil_mode"):
+        return refuse("windows that are rounded up count padding of their own otherwise", x)
+    attrs["pads"] = [own + more for own, more in zip(attrs["pads"], (*before[2:], *after[2:]), strict=True)]
+    if "kernel" in attrs and any(size >= kernel for size, kernel in zip(attrs["pads"], attrs["kernel"] * 2, strict=True)):
+        return refuse("pools pad by less than their kernel", x)
+    if "count_include_pad" in attrs:
+        if any(node.attrs["pads"]) and not attrs["count_include_pad"]:
+            return refuse("the pool leaves its own padding out of the mean", x)
+        attrs["count_include_pad"] = True
+    return b.emit(node.op, [pad.operands[0], *node.operands[1:]], attrs).results
 
 
-@rule
-def attention(p: Any, q: Any, k: Any, v: Any, scale: Any, mask: Any, *, perm: Any, axis: Any) -> Any:
-    """``softmax(q @ k.T * scale + mask) @ v``, with the scale, the mask or both left out."""
-    return p.matmul(p.softmax(_scores(p, q, k, perm) * scale + mask, axis=axis), v)
+def _fills_with(value: Value | None, wanted: float) -> bool:
+    if value is None:
+        return wanted == 0
+    return value.weight is not None and bool(value.weight.array() == wanted)
 
 
-@attention.or_
-def _(p: Any, q: Any, k: Any, v: Any, divisor: Any, mask: Any, *, perm: Any, axis: Any) -> Any:
-    return p.matmul(p.softmax(_scores(p, q, k, perm) / divisor + mask, axis=axis), v)
-
-
-@attention.or_
-def _(p: Any, q: Any, k: Any, v: Any, scale: Any, *, perm: Any, axis: Any) -> Any:
-    return p.matmul(p.softmax(_scores(p, q, k, perm) * scale, axis=axis), v)
-
-
-@attention.or_
-def _(p: Any, q: Any, k: Any, v: Any, divisor: Any, *, perm: Any, axis: Any) -> Any:
-    return p.matmul(p.softmax(_scores(p, q, k, perm) / divisor, axis=axis), v)
-
-
-@attention.becomes
-def _(b: Builder, m: Match) -> Any:
-    rank = m.q.tensor.rank
-    if m.axis % rank != rank - 1:
-        return refuse("the softmax does not run along the last axis", m.q)
-    if any(value.tensor.rank != rank for value in (m.k, m.v)):
-        return refuse("q, k and v have different ranks", m.k)
-    factor = m.divisor if m.scale is None else m.scale
-    held = factor.weight
-    if held is None or held.size != 1:
-        return refuse("the scale is not a constant number", factor)
-    if m.mask is not None and m.mask.tensor.rank > rank:
-        return refuse("the mask has more axes than the scores", m.mask)
-    if m.mask is not None and not leaves_something(m.mask):
-        return refuse("the mask may leave nothing of a row: a softmax gives nan there, and attention zeros", m.mask)
-    number = float(held.array().item())
-    if m.divisor is not None and not number:
-        return refuse("the scores are divided by zero", factor)
-    return b.attention(m.q, _keys(b, m.k, m.perm), m.v, m.mask, scale=number if m.divisor is None else 1.0 / number)
-
-
-def _keys(b: Builder, k: Value, perm: tuple[int, ...]) -> Value:
-    """The keys as attention takes them, whatever permutation their transpose was merged with."""
-    swapped = [*perm[:-2], perm[-1], perm[-2]]
-    keys: Value = k if swapped == sorted(swapped) else b.permute(k, perm=swapped)
-    return keys
-
-
-LAYERS: Final = (linear, linear_bias, conv_bias, attention)
+LAYERS: Final[tuple[Rewrite, ...]] = (linear, linear_bias, *map(_channel_bias, ("conv", "conv_transpose")), padding)

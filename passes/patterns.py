@@ -187,6 +187,12 @@ def _spellings(pattern: Applied) -> Iterator[Applied]:
     literals = [(operands[1 - at], item.value) for at, item in enumerate(operands[:2]) if isinstance(item, Literal)]
     if name == "mul" and operands[0] is operands[1]:
         yield spell("pow", operands[0], Literal(2.0))
+    elif name == "sqrt":
+        yield spell("pow", operands[0], Literal(0.5))
+    elif name == "rsqrt":
+        yield spell("pow", operands[0], Literal(-0.5))
+        yield spell("reciprocal", apply("sqrt", operands[0]))
+        yield spell("div", Literal(1.0), apply("sqrt", operands[0]))
     for other, value in literals:
         second = operands[1] is not other
         if name == "mul" and value and isinstance(value, float):
@@ -199,6 +205,8 @@ def _spellings(pattern: Applied) -> Iterator[Applied]:
             yield spell("add", other, Literal(-value))
         elif name == "pow" and second and value == 2:
             yield spell("mul", other, other)
+        elif name == "pow" and second and value == 3:
+            yield spell("mul", apply("mul", other, other), other)
         elif name == "pow" and second and value == 0.5:
             yield spell("sqrt", other)
         elif name == "div" and not second and value == 1:
@@ -217,11 +225,11 @@ class Recorder:
         return build
 
 
-def read(function: Callable[..., Any]) -> tuple[Applied, frozenset[str]]:
-    """The pattern that a rule's function states, and the names that it binds.
+def read(function: Callable[..., Any]) -> tuple[tuple[Applied, ...], frozenset[str]]:
+    """The patterns that a rule's function states, and the names that it binds.
 
     Parameters after the first are values (with a default of None: possibly absent; with a star: all of a variadic
-    operand), keyword-only ones are attributes.
+    operand), keyword-only ones are attributes. Several patterns are a list; each may leave some of the names out.
 
     Raises:
         UsageError: it states none.
@@ -240,9 +248,11 @@ def read(function: Callable[..., Any]) -> tuple[Applied, frozenset[str]]:
     if rest is not None:
         arguments.append(rest)
     found = function(Recorder(), *arguments, **keywords)
-    if not isinstance(found, Applied):
-        raise UsageError(f"the rule {function.__name__} must return what an op gives", found=repr(found))
-    return found, frozenset(parameter.name for parameter in parameters)
+    patterns = tuple(found) if isinstance(found, list) else (found,)
+    for pattern in patterns:
+        if not isinstance(pattern, Applied):
+            raise UsageError(f"the rule {function.__name__} must return what an op gives", found=repr(pattern))
+    return patterns, frozenset(parameter.name for parameter in parameters)
 
 
 def close(expected: Number, found: Any, dtype: DType = dtypes.f64) -> bool:

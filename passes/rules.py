@@ -15,8 +15,9 @@ or as a function of one node, for ops or traits, where the answer takes arithmet
     @on(Trait.INVOLUTION)
     def twice(b, node): ...
 
-Names are bound once, numbers match constants within rounding, the matcher tries swapped operands, and `refuse` is the one
-way to say no. The driver in `isthmus.passes.rewrite` does the rest: order, insertion points, escaping values, locations.
+A pattern that people write in several ways is a list of them, or takes another one by `or_`. Names are bound once, numbers
+match constants within rounding, the matcher tries swapped operands, and `refuse` is the one way to say no. The driver in
+`isthmus.passes.rewrite` does the rest: order, insertion points, escaping values, locations.
 """
 
 from __future__ import annotations
@@ -49,6 +50,14 @@ class Refused:
 def refuse(reason: str, value: Value | None = None) -> Refused:
     """What a rule returns where it matched but does not apply."""
     return Refused(reason, value)
+
+
+def constant_number(value: Value) -> float | Refused:
+    """The number that a value always is, when it is a constant real one of one element."""
+    weight = value.weight
+    if weight is None or weight.size != 1 or not weight.dtype.is_float:
+        return refuse("it is not a constant real number", value)
+    return float(weight.array().item())
 
 
 Replacement: TypeAlias = "Value | Sequence[Value | None] | Refused | None"
@@ -99,7 +108,7 @@ class Rule:
     @cached_property
     def patterns(self) -> tuple[Applied, ...]:
         """The patterns, read when first asked for."""
-        return tuple(read(function)[0] for function in self._functions)
+        return tuple(pattern for function in self._functions for pattern in read(function)[0])
 
     @cached_property
     def _names(self) -> dict[str, None]:

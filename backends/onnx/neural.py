@@ -9,13 +9,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from isthmus.backends.formulas import every
+from isthmus.backends.formulas import SEARCHED, every
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, bounds, same
 from isthmus.ir.graph import Node, Value
+from isthmus.ir.ops.attention import shared_by
 from isthmus.ir.weights import LazyWeight, Weight
 
 
@@ -170,12 +171,12 @@ def _attention(e: Emitter, node: Node, q: str, k: str, v: str, mask: str | None)
 
 
 def _heads_fit(node: Node) -> bool:
-    """Whether q, k and v are [batch, heads, length, size] with the same batch and heads."""
-    shapes = [shape_of(node, index) for index in range(3)]
-    leads = [shape[:2] for shape in shapes]
-    return {len(shape) for shape in shapes} == {4} and all(
-        same(left, right) is True for lead in leads for left, right in zip(leads[0], lead, strict=True)
-    )
+    """Whether q, k and v are [batch, heads, length, size] with the same batch and heads, or with heads that are shared."""
+    q, k, v = (shape_of(node, index) for index in range(3))
+    if {len(q), len(k), len(v)} != {4}:
+        return False
+    heads = same(q[1], k[1]) is True or shared_by(q, k, v) > 1
+    return heads and all(same(*pair) is True for pair in ((q[0], k[0]), (k[0], v[0]), (k[1], v[1])))
 
 
 def _mask_fits(node: Node, rows: bool) -> bool:
@@ -206,18 +207,26 @@ def _attention_plain(b: Builder, node: Node, q: Value, k: Value, v: Value, mask:
     dtype, scale, size = q.tensor.dtype, node.attrs["scale"], shape_of(node)[-1]
     added = mask is not None and mask.tensor.dtype is dtype
     hidden = mask is not None and added and not _finite(mask)
-    if node.attrs["causal"] or dtype.bits < 32 or not isinstance(size, int) or hidden:
+    shared = shared_by(shape_of(node), shape_of(node, 1), shape_of(node, 2)) > 1
+    if node.attrs["causal"] or dtype.bits < 32 or not isinstance(size, int) or hidden or shared:
         return None
-    scores = b.matmul(b.mul(q, b.constant(1 / math.sqrt(size) if scale is None else scale, dtype)), _turned(b, k))
+    scaled = q if scale == 1 else b.mul(q, b.constant(1 / math.sqrt(size) if scale is None else scale, dtype))
+    scores = b.matmul(scaled, _turned(b, k))
     if added:
         scores = b.add(scores, mask)
     elif mask is not None:
         scores = b.where(mask, scores, -math.inf)
     weights = b.softmax(scores, axis=scores.tensor.rank - 1)
-    if mask is not None and not added:
+    if mask is not None and not added and not _sees_something(mask):
         # A row that sees nothing is nan; 0 wherever nothing is seen sets that right.
         weights = b.where(mask, weights, 0.0)
     return b.matmul(weights, v)
+
+
+def _sees_something(mask: Value) -> bool:
+    """Whether it is known that no row of a mask of bools hides all."""
+    held = mask.weight
+    return held is not None and held.size <= SEARCHED and held.shape != () and bool(held.array().any(-1).all())
 
 
 def _turned(b: Builder, k: Value) -> Value:

@@ -14,6 +14,7 @@ from isthmus.backends.tensorrt.table import FIX_SIZE, emits, lowers, refuse
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, same
 from isthmus.ir.graph import Node, Value
+from isthmus.ir.ops.attention import shared_by
 from isthmus.ir.ops.resize import taps
 
 # ---- products
@@ -192,12 +193,14 @@ def _softmax(e: Emitter, node: Node, x: Any) -> Any:
 def _attention_plain(b: Builder, node: Node, q: Value, k: Value, v: Value, mask: Value | None) -> Any:
     """Products and a softmax, which TensorRT fuses; in the element type of q, as it accumulates in float32 itself."""
     size, dtype = shape_of(node)[-1], q.tensor.dtype
-    if mask is not None or node.attrs["causal"] or not isinstance(size, int):
+    shared = shared_by(shape_of(node), shape_of(node, 1), shape_of(node, 2)) > 1
+    if mask is not None or node.attrs["causal"] or not isinstance(size, int) or shared:
         return None
     scale = node.attrs["scale"]
     rank = k.tensor.rank
     turned = b.permute(k, perm=[*range(rank - 2), rank - 1, rank - 2])
-    scores = b.matmul(b.mul(q, b.constant(1 / math.sqrt(size) if scale is None else scale, dtype)), turned)
+    scaled = q if scale == 1 else b.mul(q, b.constant(1 / math.sqrt(size) if scale is None else scale, dtype))
+    scores = b.matmul(scaled, turned)
     return b.matmul(b.softmax(scores, axis=scores.tensor.rank - 1), v)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from isthmus.ir.attributes import BOOL, FLOAT
+from isthmus.ir.dims import Dim
 from isthmus.ir.dtypes import bool_, i64
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
 from isthmus.ir.ops.activations import softmax
@@ -20,13 +21,31 @@ if TYPE_CHECKING:
     from isthmus.ir.graph import Value
 
 
+def shared_by(q: Sequence[Dim], k: Sequence[Dim], v: Sequence[Dim]) -> int:
+    """How many heads of the queries share one of the keys and values; 1 where these broadcast as other axes do.
+
+    Args:
+        q: the shape of the queries.
+        k: the shape of the keys.
+        v: the shape of the values.
+    """
+    if min(map(len, (q, k, v))) < 3:
+        return 1
+    queries, keys, values = (shape[-3] for shape in (q, k, v))
+    if not isinstance(queries, int) or not isinstance(keys, int) or keys != values or keys < 2 or queries % keys:
+        return 1
+    return queries // keys
+
+
 @register
 class Attention(Op):
     """``softmax(q @ k^T * scale + mask) @ v`` for ``q[..., L, E]``, ``k[..., S, E]``, ``v[..., S, Ev]``.
 
-    The axes in front broadcast; the result is ``[..., L, Ev]``. `scale` is ``1 / sqrt(E)`` by default. `mask` broadcasts
-    to ``[..., L, S]``: a bool one keeps where it is true, a float one is added. With `causal`, row i sees columns up to
-    i (the lower triangle of ones(L, S)), besides the mask. A row that sees nothing gives zeros.
+    The axes in front broadcast; the result is ``[..., L, Ev]``. The axis before the last two is that of heads: where keys and
+    values have fewer than the queries, a divisor of theirs, each serves as many heads of the queries in a row. `scale` is
+    ``1 / sqrt(E)`` by default. `mask` broadcasts to ``[..., L, S]``: a bool one keeps where it is true, a float one is added.
+    With `causal`, row i sees columns up to i (the lower triangle of ones(L, S)), besides the mask. A row that sees nothing
+    gives zeros.
     """
 
     name = "attention"
@@ -41,7 +60,8 @@ class Attention(Op):
             raise call.error("q, k and v must have at least two axes")
         call.unify(q[-1], k[-1], "the last sizes of q and k")
         keys = call.unify(k[-2], v[-2], "the lengths of k and v")
-        lead = call.broadcast(q[:-2], k[:-2], v[:-2])
+        heads = 3 if shared_by(q, k, v) > 1 else 2
+        lead = (*call.broadcast(*(shape[:-heads] for shape in (q, k, v))), *q[-heads:-2])
         if call.types[3] is not None:
             if call.dtype(3) is not bool_ and call.dtype(3) is not call.dtype(0):
                 raise call.error("mask must be bool or of the dtype of q", found=str(call.types[3]))
@@ -57,6 +77,8 @@ class Attention(Op):
     def evaluate(self, call: Call, *operands: Any) -> Any:
         def function(q: Any, k: Any, v: Any, *masks: Any) -> Any:
             scale = 1 / math.sqrt(q.shape[-1]) if call["scale"] is None else call["scale"]
+            if (times := shared_by(q.shape, k.shape, v.shape)) > 1:
+                k, v = (np.repeat(each, times, axis=-3) for each in (k, v))
             scores = np.matmul(q * np.asarray(scale, q.dtype), k.swapaxes(-1, -2))
             for mask in masks:
                 scores = np.where(mask, scores, -np.inf) if mask.dtype == np.bool_ else scores + mask
@@ -69,10 +91,14 @@ class Attention(Op):
         return compute(function, *(operand for operand in operands if operand is not None))
 
     def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
-        q, k, v, mask = operands
+        shapes = [call.shape(index) for index in range(3)]
+        return (self._by_groups if shared_by(*shapes) > 1 else self._formula)(b, call, *operands)
+
+    def _formula(self, b: Builder, call: Call, q: Value, k: Value, v: Value, mask: Value | None) -> Value:
         left, right, dtype = call.shape(0), call.shape(1), call.dtype(0)
-        rank = len(right)
-        scores = b.matmul(b.mul(q, self._scale(b, call)), b.permute(k, perm=[*range(rank - 2), rank - 1, rank - 2]))
+        rank = k.tensor.rank
+        scaled = q if call["scale"] == 1 else b.mul(q, self._scale(b, call))
+        scores = b.matmul(scaled, b.permute(k, perm=[*range(rank - 2), rank - 1, rank - 2]))
         keep = mask if mask is not None and mask.tensor.dtype is bool_ else None
         if call["causal"]:
             rows = b.unsqueeze(b.arange(start=0, stop=left[-2], dtype=i64), axes=[1])
@@ -92,7 +118,19 @@ class Attention(Op):
             weights = b.where(blind, b.constant(0.0, dtype), weights)
         elif mask is not None:
             weights = b.where(keep, weights, b.constant(0.0, dtype))
-        return b.matmul(weights, v)
+        return b.matmul(weights, v)  # type: ignore[no-any-return]
+
+    def _by_groups(self, b: Builder, call: Call, q: Value, k: Value, v: Value, mask: Value | None) -> Value:
+        """The heads that share keys and values on an axis of their own, along which these broadcast."""
+        shape, groups = call.shape(0), (call.shape(1)[-3], shared_by(call.shape(0), call.shape(1), call.shape(2)))
+        grouped = b.reshape(q, shape=[*shape[:-3], *groups, *shape[-2:]])
+        k, v = (b.unsqueeze(each, axes=[each.tensor.rank - 2]) for each in (k, v))
+        if mask is not None and mask.tensor.rank > 2:
+            *lead, heads, rows, columns = call.shape(3)
+            mask = b.reshape(mask, shape=[*lead, *((1, 1) if heads == 1 else groups), rows, columns])
+        found = self._formula(b, call, grouped, k, v, mask)
+        *lead, _, _, length, width = found.tensor.shape  # type: ignore[misc]
+        return b.reshape(found, shape=[*lead, shape[-3], length, width])  # type: ignore[no-any-return]
 
     def _scale(self, b: Builder, call: Call) -> Value:
         dtype, width = call.dtype(0), call.shape(0)[-1]
@@ -118,3 +156,6 @@ class Attention(Op):
         yield sample(q[0, 0], k[0, 0], v[0, 0, :, :3], note="2d")
         yield sample(q[:, :1], k, v[:1], note="broadcast")
         yield sample(*(array.astype(np.float16) for array in (q, k, v)), note="f16")
+        pairs = np.concatenate([q, -q], 1)[:, [0, 3, 1, 4, 2, 5]]
+        yield sample(pairs, k, v, keep, causal=True, note="shared-heads", symbolic=("mask",))
+        yield sample(pairs, k, v, np.concatenate([keep] * 6, 1), scale=1.0, note="shared-heads-whole", symbolic=("mask",))

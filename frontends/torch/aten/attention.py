@@ -8,6 +8,7 @@ from isthmus.frontends.torch.aten.shape import repeat_interleave
 from isthmus.frontends.torch.lowering import Lowering, lowers
 from isthmus.ir.dtypes import bool_
 from isthmus.ir.graph import Value
+from isthmus.ir.ops.attention import shared_by
 
 
 @lowers("aten.scaled_dot_product_attention")
@@ -17,7 +18,7 @@ def attention(
 ) -> Any:  # fmt: skip
     if dropout_p:
         w.unsupported("attention with dropout is only for training", "call model.eval() first")
-    if enable_gqa:  # several query heads share a head of keys and values
+    if enable_gqa and shared_by(*map(w.dims, (query, key, value))) == 1:
         heads = w.dims(query)[-3]
         key, value = (repeat_interleave(w, each, heads // w.dims(each)[-3], -3) for each in (key, value))
     if attn_mask is not None and attn_mask.tensor.dtype is not bool_:
