@@ -9,22 +9,50 @@ import numpy as np
 
 from isthmus.backends.caffe.dialect import Dialect
 from isthmus.backends.caffe.layers import build, lowers, refuse, sizes
-from isthmus.backends.caffe.pieces import NEUTRAL, PIECES, repeat, view
-from isthmus.backends.caffe.weights import broadcast, full, transposed, viewed
+from isthmus.backends.caffe.pieces import CHANNELS, NEUTRAL, PIECES, repeat, view
+from isthmus.backends.caffe.weights import broadcast, derived, full, transposed, viewed
 from isthmus.ir.builder import Builder
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.ops.activations import SELU_ALPHA, SELU_SCALE
+from isthmus.ir.weights import Weight
 
 
 @lowers("linear")
 def _linear(b: Builder, dialect: Dialect, node: Node, x: Value, weight: Value, bias: Value | None) -> Any:
+    """As one of rank 2 where the rows may become axis 0, else by convolutions."""
     held = weight.weight
-    if held is None:
+    *rows, size = sizes(x)
+    if held is None or len(rows) == 1:
         return None
-    shape: Any = sizes(x)
-    if x.tensor.rank == 1:
-        return b.reshape(b.linear(b.reshape(x, shape=[1, *shape]), weight, bias), shape=[held.shape[0]])
-    return None
+    if all(row == 1 for row in rows[1:]):
+        lead = rows[0] if rows else 1
+    elif dialect.batch == "free" and all(isinstance(row, int) for row in rows):
+        lead = math.prod(rows)
+    else:
+        return _rows(b, x, held, bias)
+    found = build(b, "linear", build(b, "reshape", x, shape=[lead, size]), weight, bias)
+    return b.reshape(found, shape=node.result.tensor.shape)
+
+
+def _rows(b: Builder, x: Value, matrix: Weight, bias: Value | None) -> Value | None:
+    """`linear` with the matrix ``[out, in]`` over every row of ``x[N, ..., in]``, axis 0 kept; None where that takes too much.
+
+    A window as wide as a row makes channels of the row, and a transposed one a row of the channels. Whichever of the two
+    has the smaller kernel only moves elements.
+    """
+    first, *rows, size = sizes(x)
+    out, least = matrix.shape[0], min(matrix.shape)
+    if least > CHANNELS or not all(isinstance(row, int) for row in rows):
+        return None
+    moves = derived((least, least), lambda: np.eye(least, dtype=np.float32), (), "moves")
+    early = out < size
+    gather, scatter = (matrix, moves) if early else (moves, transposed(matrix))
+    seen = build(b, "reshape", x, shape=[first, 1, math.prod(rows), size])
+    seen = build(b, "conv", seen, b.constant(viewed(gather, (least, 1, 1, size))), bias if early else None, **NEUTRAL)
+    kernel = b.constant(viewed(scatter, (least, 1, 1, out)))
+    seen = build(b, "conv_transpose", seen, kernel, None, output_padding=[0, 0], **NEUTRAL)
+    found = build(b, "reshape", seen, shape=[first, *rows, out])
+    return found if early or bias is None else build(b, "add", found, bias)
 
 
 @lowers("matmul")

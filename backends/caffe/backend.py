@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field, field_validator
 from isthmus.backends import base
 from isthmus.backends.caffe import arithmetic, elementwise, folding, layers, neural, places, resizing, shapes, windows
 from isthmus.backends.caffe.artefact import CaffeArtefact
-from isthmus.backends.caffe.dialect import Dialect, load
+from isthmus.backends.caffe.dialect import BUILT_IN, Dialect, load
 from isthmus.backends.caffe.emitter import Net
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, Expr
+from isthmus.ir.dims import Dim, Expr, symbols
 from isthmus.ir.errors import Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Trait
@@ -89,6 +89,35 @@ class CaffeBackend(base.Backend):
                 return f"Caffe's shapes are static{batch}, and the size {dim} of {type} is not known"
         return None
 
+    def remedy(self, node: Node) -> str | None:
+        values = [value for value in (*node.operands, *node.results) if value is not None]
+        found = self._advice(values, node.graph)
+        if found is None:
+            others = [name for name in BUILT_IN if name != self.dialect.name]
+            takers = [name for name in others if CaffeBackend(CaffeOptions(dialect=name)).legal(node) is None]
+            found = f"choose the dialect {' or '.join(takers)}, which takes it" if takers else None
+        return found
+
+    def _advice(self, values: Sequence[Value], graph: Graph | None) -> str | None:
+        """What the user can do about sizes and types that no blob has; None where these are not the trouble."""
+        tensors = [value.type for value in values if isinstance(value.type, Tensor) and value.type.shape is not None]
+        open_dims = [(axis, dim) for type in tensors for axis, dim in enumerate(type.shape or ()) if isinstance(dim, Expr)]
+        unknown = [(axis, dim) for axis, dim in open_dims if axis or not self._varies(dim)]
+        if unknown and graph is not None:
+            names = sorted({symbol.name for _, dim in unknown for symbol in symbols(dim)})
+            inputs = [value.type.shape or () for value in graph.root.inputs if isinstance(value.type, Tensor)]
+            given = {symbol.name for shape in inputs for dim in shape for symbol in symbols(dim)}
+            if not given.issuperset(names):
+                return "keep this part outside the model: its sizes come from the data, and Caffe's never do"
+            batches = [name for name in BUILT_IN if load(name).batch_varies]
+            only = all(axis == 0 and dim.symbol is not None for axis, dim in unknown)
+            more = f", or choose the dialect {' or '.join(batches)}, in which the batch may vary" if only else ""
+            return f"leave {' and '.join(names)} out of dynamic_shapes, and compile once for each size that you need{more}"
+        strange = {type.dtype for type in tensors if type.dtype.name not in self.dialect.dtypes}
+        if strange and all(dtype.is_float for dtype in strange):
+            return "give the model and its inputs in float32: model.float()"
+        return "keep this part outside the model: Caffe computes with floats only" if strange else None
+
     def _varies(self, dim: Dim) -> bool:
         return self.dialect.batch_varies and isinstance(dim, Expr) and dim.symbol is not None
 
@@ -127,7 +156,7 @@ class CaffeBackend(base.Backend):
         inputs = list(input_names or [value.name or "data" for value in graph.inputs])
         outputs = list(output_names or [value.name or "output" for value in graph.outputs])
         refusals = [
-            Refusal(f"{what} {name}: {reason}", location=value.location)
+            Refusal(f"{what} {name}: {reason}", location=value.location, remedy=self._advice([value], graph))
             for what, values, names in (("input", graph.inputs, inputs), ("output", graph.outputs, outputs))
             for value, name in zip(values, names, strict=True)
             if (reason := self._unfit_end(value)) is not None

@@ -14,6 +14,9 @@ from isthmus.ir.graph import Value
 PIECES = 64
 """Into so many pieces at most a rearrangement cuts an axis."""
 
+CHANNELS = 1024
+"""So many channels at most are put in another order: their kernel has the square of that many elements."""
+
 NEUTRAL = {"strides": [1, 1], "pads": [0, 0, 0, 0], "dilations": [1, 1]}
 
 

@@ -9,14 +9,11 @@ import numpy as np
 
 from isthmus.backends.caffe.dialect import Dialect
 from isthmus.backends.caffe.layers import build, length, lowers, scalar, sizes
-from isthmus.backends.caffe.pieces import NEUTRAL, PIECES, depthwise, picked, view
+from isthmus.backends.caffe.pieces import CHANNELS, NEUTRAL, PIECES, depthwise, picked, view
 from isthmus.backends.caffe.weights import derived
 from isthmus.ir.builder import Builder
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.op import Trait
-
-CHANNELS = 1024
-"""So many channels at most are put in another order: their kernel has the square of that many elements."""
 
 
 @lowers("pad")
