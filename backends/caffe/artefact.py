@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -18,9 +18,10 @@ from isthmus.backends.caffe.schema import Message
 from isthmus.backends.caffe.worker import opencv
 from isthmus.backends.files import destination, together
 from isthmus.ir.dims import Dim, Symbol, evaluate, symbols
-from isthmus.ir.errors import EvaluationError, UsageError
+from isthmus.ir.errors import EvaluationError, UnavailableError, UsageError
 
 OPENCV: Final = "opencv"
+_RUNNER: Final = "net(...) and net.verify(...) run Caffe nets in OpenCV"
 FILES: Final = ("net.prototxt", "net.caffemodel")
 
 
@@ -52,6 +53,10 @@ class CaffeArtefact(Artefact):
         super().__init__()
         self.net = net
         self.dialect = dialect
+        self._readable = in_words_of(OPENCV, net.text, dialect)
+        self._objections = list(self._of_opencv())
+        if self._objections:
+            self.notes.append(f"{_RUNNER}, which does not take this net: {self._objections[0]}")
 
     @property
     def node_count(self) -> int:
@@ -86,16 +91,39 @@ class CaffeArtefact(Artefact):
             prototxt, caffemodel = self.save(Path(folder, "net"))
             checker.check(prototxt, caffemodel, self.dialect)
 
+    def _of_opencv(self) -> Iterator[str]:
+        """What OpenCV does not take of the net, though the net's own dialect does."""
+        reader = load(OPENCV)
+        blobs = {layer["name"]: len(layer["blobs"]) for layer in self.net.weights.messages("layer")}
+        for layer in self._readable.messages("layer"):
+            holder = reader.parameter_field(layer["type"])
+            parameters = None if holder is None else layer.get(holder)
+            counts = (len(layer.get("bottom", ())), len(layer["top"]), blobs.get(layer["name"], 0))
+            objection = reader.objection(layer["type"], parameters, *counts)
+            if objection is not None:
+                yield f"layer {layer['name']!r}: {objection}"
+
     @cached_property
     def _folder(self) -> tempfile.TemporaryDirectory[str]:
         """Both files in OpenCV's words, for as long as the artefact is there."""
         folder = tempfile.TemporaryDirectory()
         prototxt, _ = self.save(Path(folder.name, FILES[0]))
-        prototxt.write_text(text.write(in_words_of(OPENCV, self.net.text, self.dialect), load(OPENCV).format))
+        prototxt.write_text(text.write(self._readable, load(OPENCV).format))
         return folder
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs, by OpenCV's dnn module in a process of its own. See `Artefact.run`."""
+        """The outputs, by OpenCV's dnn module in a process of its own, whatever the dialect. See `Artefact.run`.
+
+        Raises:
+            UnavailableError: OpenCV is not installed, or does not take what the dialect's own reader does.
+        """
+        if self._objections:
+            raise UnavailableError(
+                f"{_RUNNER}, which does not take this net, though the readers of the dialect {self.dialect.name} do",
+                found="; ".join(self._objections),
+                remedy=f"save it and run the files in a reader of the dialect ({self.dialect.about.rstrip('.')}), "
+                f"or compile for the dialect {OPENCV} or portable to have it run and verified here",
+            )
         if len(inputs) != len(self.net.inputs):
             names = ", ".join(self.net.inputs)
             raise UsageError(f"the net takes {len(self.net.inputs)} inputs", expected=names, found=str(len(inputs)))

@@ -12,6 +12,7 @@ from isthmus.backends.caffe.layers import Blob, Layer, rank_of, say
 from isthmus.backends.caffe.schema import Message
 from isthmus.backends.caffe.wire import blob
 from isthmus.ir.dims import Dim, hint
+from isthmus.ir.errors import Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Trait
 
@@ -112,11 +113,21 @@ class Net:
         return copy
 
     def layer(self, layer: Layer, tops: list[str]) -> None:
-        """Adds a layer under the name of its first top."""
+        """Adds a layer under the name of its first top.
+
+        Raises:
+            UnsupportedError: the dialect does not take it. Nodes were asked before; this is one that joins them.
+        """
         if layer.type == "Power" and self._names[layer.bottoms[0]] in self._raised:
             layer = dataclasses.replace(layer, bottoms=[self._apart(layer.bottoms[0])])
         if layer.type == "Power" and layer.parameters is not None and layer.parameters.fields.get("power", 1.0) != 1.0:
             self._raised.add(tops[0])
+        rank = rank_of(layer.bottoms[0]) if layer.bottoms else None
+        counts = (len(layer.bottoms), len(tops), len(layer.blobs))
+        objection = self.dialect.objection(layer.type, layer.parameters, *counts, rank)
+        if objection is not None:
+            what = f"the layer {tops[0]}, which names or copies a blob, cannot be written"
+            raise UnsupportedError(what, [Refusal(objection, remedy=f"give the dialect a layer {layer.type}")])
         made = Message("LayerParameter", {"name": tops[0], "type": layer.type})
         if layer.bottoms:
             made.fields["bottom"] = [self._names[bottom] for bottom in layer.bottoms]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from isthmus.ir.errors import EvaluationError
+from isthmus.ir.errors import EvaluationError, UnavailableError
 
 REMEDY = "pip install 'opencv-python-headless>=4.10,<5'"
 
@@ -79,8 +79,8 @@ def opencv() -> Worker:
     """The process with OpenCV.
 
     Raises:
-        EvaluationError: it is not installed.
+        UnavailableError: it is not installed.
     """
     if find_spec("cv2") is None:
-        raise EvaluationError("Caffe nets are run by OpenCV's dnn module, which is not installed", remedy=REMEDY)
+        raise UnavailableError("Caffe nets are run by OpenCV's dnn module, which is not installed", remedy=REMEDY)
     return Worker(Path(__file__).with_name("opencv_child.py"), "OpenCV")

@@ -16,7 +16,7 @@ from isthmus.backends.caffe import CaffeBackend, checker, text, wire, worker
 from isthmus.backends.caffe.dialect import load
 from isthmus.backends.caffe.schema import Message
 from isthmus.backends.caffe.worker import Worker
-from isthmus.errors import EvaluationError, FileError, UnsupportedError, UsageError, VerifyError
+from isthmus.errors import EvaluationError, FileError, UnavailableError, UnsupportedError, UsageError, VerifyError
 from isthmus.ir import Builder, Graph, Tensor
 from isthmus.ir.dtypes import f32, i64
 
@@ -227,9 +227,27 @@ def test_opencv_refuses_by_an_error() -> None:
         broken("type").run([np.zeros((1, 2, 10, 10), np.float32)])
 
 
+@pytest.mark.parametrize("dialect", ["bvlc", "mnn"])
+def test_what_only_the_dialects_own_reader_takes(dialect: str) -> None:
+    module, x = nn.ConvTranspose2d(2, 3, 3, stride=2, dilation=2), torch.randn(1, 2, 5, 5)
+    net = isthmus.compile(module, x, target="caffe", dialect=dialect)
+    net.artefact.validate()
+    objection = "layer 'output': Deconvolution has no parameter dilation in the dialect opencv"
+    (note,) = net.artefact.notes
+    assert note == f"net(...) and net.verify(...) run Caffe nets in OpenCV, which does not take this net: {objection}"
+    for run in (lambda: net(x), lambda: net.verify(seeds=1)):
+        with pytest.raises(UnavailableError) as caught:
+            run()
+        assert f"though the readers of the dialect {dialect} do" in caught.value.message
+        assert caught.value.found == objection
+        assert f"run the files in a reader of the dialect ({load(dialect).about[:-1]})" in str(caught.value.remedy)
+    for other in ("portable", "opencv"):
+        assert isthmus.compile(module, x, target="caffe", dialect=other).verify(seeds=1).ok
+
+
 def test_opencv_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "find_spec", lambda name: None)
-    with pytest.raises(EvaluationError) as caught:
+    with pytest.raises(UnavailableError) as caught:
         worker.opencv.__wrapped__()
     assert "pip install 'opencv-python-headless>=4.10,<5'" in str(caught.value)
 

@@ -11,7 +11,7 @@ from torch import nn
 import isthmus
 from isthmus.backends.caffe import CaffeBackend, CaffeOptions
 from isthmus.backends.caffe.dialect import BUILT_IN, Dialect, load
-from isthmus.errors import FileError, UsageError
+from isthmus.errors import FileError, UnsupportedError, UsageError
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -138,6 +138,19 @@ def test_every_problem_of_a_dialect_has_a_line_through_compile_too(tmp_path: Pat
         isthmus.compile(nn.ReLU(), torch.randn(1, 2), target="caffe", dialect=path)
     fields = [line.removeprefix(f"{path}: ").partition(":")[0] for line in str(caught.value).splitlines()]
     assert fields == ["dtypes", "max_rank", "layers.ReLU.tops", "colour"]
+
+
+def test_a_dialect_without_a_layer_that_names_outputs(tmp_path: Path) -> None:
+    class Same(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            y = torch.relu(x)
+            return y, y
+
+    head = "name = 'own'\nabout = 'of a test'\ndtypes = ['f32']\nmax_rank = 4\nbatch = 'free'\npooling.padded_average = true\n"
+    path = own(tmp_path, head + "[layers]\nReLU = {}\nInput = { fields = ['shape'], bottoms = [0, 0] }\n")
+    isthmus.compile(nn.ReLU(), torch.randn(1, 2), target="caffe", dialect=path).verify(seeds=1)
+    with pytest.raises(UnsupportedError, match="the dialect own has no layer Power"):
+        isthmus.compile(Same(), torch.randn(1, 2), target="caffe", dialect=path)
 
 
 def test_a_dialect_that_is_not_there(tmp_path: Path) -> None:
