@@ -10,8 +10,8 @@ import numpy as np
 
 from isthmus.frontends.torch.aten.common import Number, default_float, full
 from isthmus.frontends.torch.lowering import Lowering, Scalar, lowers
-from isthmus.ir.dims import Dim, Expr, maximum
-from isthmus.ir.dtypes import DType, i64
+from isthmus.ir.dims import Dim, Expr, bounds, maximum
+from isthmus.ir.dtypes import DType, f64, i64
 from isthmus.ir.graph import Value
 
 
@@ -192,16 +192,49 @@ def uniform(w: Lowering, x: Value, from_: float, to: float = 1.0) -> Any:
     return w.b.random_uniform(shape=w.dims(x), dtype=x.tensor.dtype, low=from_, high=to)
 
 
+@lowers("aten.cauchy")
+def cauchy(w: Lowering, x: Value, median: float = 0.0, sigma: float = 1.0) -> Any:
+    dtype = x.tensor.dtype
+    angle = w.b.mul(w.b.random_uniform(shape=w.dims(x), dtype=dtype, low=-0.5, high=0.5), math.pi)
+    return w.b.add(w.b.mul(w.b.tan(angle), sigma), median)
+
+
+@lowers("aten.geometric")
+def geometric(w: Lowering, x: Value, p: float) -> Any:
+    """How many draws there are up to the first that succeeds with this chance."""
+    dtype = x.tensor.dtype if x.tensor.dtype.is_float else default_float()
+    rest = w.b.sub(w.tensor(1, dtype), w.b.random_uniform(shape=w.dims(x), dtype=dtype))
+    draws = w.b.ceil(w.b.div(w.b.log(rest), math.log1p(-p)))
+    return w.cast(w.b.maximum(draws, 1), x.tensor.dtype)
+
+
+@lowers("aten.log_normal")
+def log_normal(w: Lowering, x: Value, mean: float = 1.0, std: float = 2.0) -> Any:
+    return w.b.exp(normal_functional(w, x, mean, std))
+
+
 @lowers("aten.normal_functional")
 def normal_functional(w: Lowering, x: Value, mean: float = 0.0, std: float = 1.0) -> Any:
     return w.b.random_normal(shape=w.dims(x), dtype=x.tensor.dtype, mean=mean, std=std)
 
 
+@lowers("aten.normal.float_float")
+def normal_of_size(w: Lowering, mean: float, std: float, size: Sequence[Dim], dtype: DType | None = None) -> Any:
+    return w.b.random_normal(shape=size, dtype=dtype or default_float(), mean=mean, std=std)
+
+
+@lowers("aten.randint_like", "aten.randint_like.generator")
+@lowers("aten.randint_like.low_dtype", "aten.randint_like.low_generator_dtype")
+def randint_like(w: Lowering, x: Value, high: Dim, low: Dim = 0, dtype: DType | None = None) -> Any:
+    return randint(w, high, w.dims(x), low, dtype or x.tensor.dtype)
+
+
 @lowers("aten.randint", "aten.randint.generator", "aten.randint.low", "aten.randint.low_generator")
 def randint(w: Lowering, high: Dim, size: Sequence[Dim], low: Dim = 0, dtype: DType = i64) -> Any:
-    drawn = w.b.random_uniform(shape=size, dtype=default_float())
-    spread = w.b.mul(drawn, w.tensor(high - low, default_float()))
-    return w.b.add(w.cast(w.b.floor(spread), dtype), w.tensor(low, dtype))
+    """Drawn in double precision where a float could be rounded up to `high`."""
+    exact = default_float() if bounds(high - low)[1] <= 1 << 24 else f64
+    spread = w.b.mul(w.b.random_uniform(shape=size, dtype=exact), w.tensor(high - low, exact))
+    return w.cast(w.b.add(w.cast(w.b.floor(spread), i64), w.tensor(low, i64)), dtype)
 
 
 @lowers("aten.bernoulli", "aten.bernoulli.p", "aten.bernoulli.Tensor")

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from isthmus.frontends.torch.aten.common import full, integer, permute, reshape
+from isthmus.frontends.torch.aten.arithmetic import add, mul, sub
+from isthmus.frontends.torch.aten.common import broadcast, expand, full, integer, permute, reshape
 from isthmus.frontends.torch.aten.reduction import vector_norm
 from isthmus.frontends.torch.lowering import Lowering, Scalar, lowers
 from isthmus.ir.dims import product
@@ -38,10 +39,10 @@ def _added(w: Lowering, x: Value, found: Value, beta: Scalar, alpha: Scalar) -> 
     """``beta * x + alpha * found``; with a beta of 0, `x` is not read, so that its nans do not spread."""
     dtype = found.tensor.dtype
     if alpha != 1:
-        found = w.b.mul(found, w.tensor(alpha, dtype))
+        found = mul(w, found, w.tensor(alpha, dtype))
     if beta == 0:
         return found
-    return w.b.add(found, x if beta == 1 else w.b.mul(x, w.tensor(beta, dtype)))
+    return add(w, found, x if beta == 1 else mul(w, x, w.tensor(beta, dtype)))
 
 
 @lowers("aten.addmm", "aten.baddbmm", "aten.addmv")
@@ -61,8 +62,7 @@ def addr(w: Lowering, x: Value, vec1: Value, vec2: Value, beta: Scalar = 1, alph
 
 @lowers("aten.outer", "aten.ger")
 def outer(w: Lowering, x: Value, vec2: Value) -> Any:
-    x, y = w.promote(x, vec2)
-    return w.b.mul(w.b.unsqueeze(x, axes=[1]), w.b.unsqueeze(y, axes=[0]))
+    return mul(w, w.b.unsqueeze(x, axes=[1]), w.b.unsqueeze(vec2, axes=[0]))
 
 
 @lowers("aten.inner")
@@ -75,8 +75,13 @@ def inner(w: Lowering, x: Value, other: Value) -> Any:
 
 @lowers("aten.tensordot")
 def tensordot(w: Lowering, x: Value, other: Value, dims_self: Sequence[int], dims_other: Sequence[int]) -> Any:
-    """Contracts axes pairwise: both sides become matrices."""
+    """Contracts axes pairwise: both sides become matrices. An axis of one element goes with any other, which is summed."""
     left, right = w.axes(x, dims_self) if dims_self else [], w.axes(other, dims_other) if dims_other else []
+    for mine, theirs in zip(left, right, strict=True):
+        if w.dims(x)[mine] == 1 and w.dims(other)[theirs] != 1:
+            other = w.b.reduce_sum(other, axes=[theirs], keepdims=True)
+        elif w.dims(other)[theirs] == 1 and w.dims(x)[mine] != 1:
+            x = w.b.reduce_sum(x, axes=[mine], keepdims=True)
     kept_left = [axis for axis in range(w.rank(x)) if axis not in left]
     kept_right = [axis for axis in range(w.rank(other)) if axis not in right]
     x_dims, y_dims = w.dims(x), w.dims(other)
@@ -129,7 +134,7 @@ def kron(w: Lowering, x: Value, other: Value) -> Any:
     x_dims, y_dims = ((1,) * (rank - w.rank(each)) + w.dims(each) for each in (x, y))
     x = reshape(w, x, [dim for pair in zip(x_dims, [1] * rank, strict=True) for dim in pair])
     y = reshape(w, y, [dim for pair in zip([1] * rank, y_dims, strict=True) for dim in pair])
-    return reshape(w, w.b.mul(x, y), [a * b for a, b in zip(x_dims, y_dims, strict=True)])
+    return reshape(w, mul(w, x, y), [a * b for a, b in zip(x_dims, y_dims, strict=True)])
 
 
 @lowers("aten.mm.dtype", "aten.bmm.dtype")
@@ -187,20 +192,24 @@ def grouped_mm(
 def cosine_similarity(w: Lowering, x1: Value, x2: Value, dim: int = 1, eps: float = 1e-8) -> Any:
     """Each vector is divided by its norm, or by `eps` where that is greater."""
     x, y = w.promote(x1, x2, floating=True)
-    # The norms are of the vectors before they are broadcast against each other, which comes to the same.
+    # The norms are of the vectors before other axes are broadcast against each other, which comes to the same.
     rank = max(w.rank(x), w.rank(y))
     axis = w.axis_in(rank, dim)
+    if not rank:
+        return reshape(w, cosine_similarity(w, *(w.b.reshape(each, shape=[1]) for each in (x, y)), 0, eps), [])
+    shapes = [(1,) * (rank - w.rank(each)) + w.dims(each) for each in (x, y)]
+    length = broadcast(w, *([shape[axis]] for shape in shapes))
     unit = []
-    for each in (x, y):
-        each = reshape(w, each, (1,) * (rank - w.rank(each)) + w.dims(each))
+    for each, shape in zip((x, y), shapes, strict=True):
+        each = expand(w, reshape(w, each, shape), (*shape[:axis], *length, *shape[axis + 1 :]))
         unit.append(w.b.div(each, w.b.maximum(vector_norm(w, each, 2, axis, True), eps)))
     return w.b.reduce_sum(w.b.mul(*unit), axes=[axis])
 
 
 @lowers("aten.pairwise_distance")
 def pairwise_distance(w: Lowering, x1: Value, x2: Value, p: float = 2, eps: float = 1e-6, keepdim: bool = False) -> Any:
-    x, y = w.promote(x1, x2)
-    return vector_norm(w, w.b.add(w.b.sub(x, y), eps), p, -1, keepdim)
+    """The difference of integers is one; `eps` makes a float of it."""
+    return vector_norm(w, add(w, sub(w, x1, x2), eps), p, -1, keepdim)
 
 
 @lowers("aten.cdist")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from isthmus.frontends.torch.aten.arithmetic import limits
@@ -44,23 +44,46 @@ def scatter_add(w: Lowering, x: Value, dim: int, index: Value, src: Value) -> An
     return _scatter(w, x, dim, index, src, "add")
 
 
+def _reduced(
+    w: Lowering, x: Value, write: Callable[[Value, Value, str], Value], source: Value, reduce: str, include_self: bool
+) -> Any:  # fmt: skip
+    """Sources combined with each other and, when it is to be included, with what is there.
+
+    Args:
+        w: builds the nodes.
+        x: what is written to.
+        write: puts a source into a tensor like `x`, with a reduction.
+        source: what is written.
+        reduce: torch's name of the reduction.
+        include_self: whether what is there takes part.
+    """
+    dtype = x.tensor.dtype
+
+    def filled(number: Any) -> Value:
+        return full(w, w.dims(source), number, dtype)
+
+    least, greatest = (-float("inf"), float("inf")) if dtype.is_float else limits(x)
+    if not include_self:
+        neutral = {"sum": 0, "mean": 0, "prod": 1, "amax": least, "amin": greatest}[reduce]
+        x = write(x, filled(neutral), "none")
+    found = write(x, source, _REDUCTIONS[reduce])
+    if reduce != "mean":
+        return found
+    start = full(w, w.dims(x), 1, dtype)
+    start = start if include_self else write(start, filled(0), "none")
+    counts = w.b.maximum(write(start, filled(1), "add"), 1)
+    return w.b.div(found, counts) if dtype.is_float else w.b.floor_div(found, counts)
+
+
 @lowers("aten.scatter_reduce.two")
 def scatter_reduce(
     w: Lowering, x: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool = True
 ) -> Any:
-    dtype = x.tensor.dtype
-    least, greatest = (-float("inf"), float("inf")) if dtype.is_float else limits(x)
-    neutral = {"sum": 0, "mean": 0, "prod": 1, "amax": least, "amin": greatest}[reduce]
-    if not include_self:
-        x = scatter(w, x, dim, index, neutral)
-    found = _scatter(w, x, dim, index, src, _REDUCTIONS[reduce])
-    if reduce != "mean":
-        return found
-    start = full(w, w.dims(x), 1, dtype)
-    start = start if include_self else scatter(w, start, dim, index, 0)
-    counts = _scatter(w, start, dim, index, full(w, w.dims(index), 1, dtype), "add")
-    counts = w.b.maximum(counts, 1)
-    return w.b.div(found, counts) if dtype.is_float else w.b.floor_div(found, counts)
+    def write(x: Value, source: Value, reduction: str) -> Any:
+        return _scatter(w, x, dim, index, source, reduction)
+
+    source = shortened(w, src, index, -1) if w.rank(src) == w.rank(index) else src
+    return _reduced(w, x, write, source, reduce, include_self)
 
 
 # ---- slices along an axis
@@ -96,6 +119,16 @@ def index_fill(w: Lowering, x: Value, dim: int, index: Value, value: Number) -> 
     shape = list(w.dims(x)) or [1]
     shape[w.axis(x, dim)] = product(w.dims(index))
     return _along(w, x, dim, index, full(w, shape, value, x.tensor.dtype), "none")
+
+
+@lowers("aten.index_reduce")
+def index_reduce(
+    w: Lowering, x: Value, dim: int, index: Value, source: Value, reduce: str, include_self: bool = True
+) -> Any:
+    def write(x: Value, source: Value, reduction: str) -> Any:
+        return _along(w, x, dim, index, source, reduction)
+
+    return _reduced(w, x, write, source, reduce, include_self)
 
 
 # ---- anywhere
