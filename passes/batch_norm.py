@@ -1,20 +1,79 @@
-"""Batch norm behind a convolution or a linear layer becomes part of its weights."""
+"""Batch norm and factors before and behind a convolution or a linear layer become part of its weights."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from isthmus.ir.builder import Builder
-from isthmus.ir.dtypes import DType
 from isthmus.ir.graph import Node, Value
-from isthmus.ir.location import merge
 from isthmus.ir.weights import Array, LazyWeight, Weight, weight
+from isthmus.passes.fuse_layers import BIASES
 from isthmus.passes.rewrite import Rewriting
-from isthmus.passes.rules import Replacement, on, refuse
+from isthmus.passes.rules import Refused, Replacement, on, refuse
 
-_SCALED: Final = ("conv", "conv_transpose", "linear")
+_LAYERS: Final = ("conv", "conv_transpose", "linear")
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A layer whose weights may be changed.
+
+    Attributes:
+        node: the layer.
+        kernel: its weight's value.
+        held: its weight.
+        offset: its bias in float64; None where it has none.
+    """
+
+    node: Node
+    kernel: Value
+    held: Weight
+    offset: Array | None
+
+
+def _layer(node: Node) -> _Layer | Refused:
+    _, kernel, offset = node.operands
+    held = kernel.weight if kernel is not None else None
+    if kernel is None or held is None:
+        return refuse("the weight is not a constant", kernel)
+    if len(kernel.uses) != 1:
+        return refuse("the weight is used elsewhere and would be doubled", kernel)
+    bias = _constants([offset])
+    return bias if isinstance(bias, Refused) else _Layer(node, kernel, held, bias[0])
+
+
+def _before(value: Value | None) -> Node | Refused | None:
+    """The layer that makes a value, when nothing else sees it."""
+    node = value.producer if value is not None else None
+    if value is None or node is None or node.op.name not in _LAYERS:
+        return None
+    return node if len(value.uses) == 1 else refuse(f"the result of {node.op.name} is used elsewhere", value)
+
+
+def _constants(operands: Sequence[Value | None]) -> list[Array | None] | Refused:
+    """Operands in float64; None for an absent one."""
+    found: list[Array | None] = []
+    for operand in operands:
+        if operand is not None and operand.weight is None:
+            return refuse("a parameter is not a constant", operand)
+        found.append(None if operand is None or operand.weight is None else operand.weight.array().astype(np.float64))
+    return found
+
+
+def _affine(norm: Node) -> tuple[Array, Array] | Refused:
+    """The factor and the offset of each channel that a batch norm comes to."""
+    found = _constants(norm.operands[1:])
+    if isinstance(found, Refused):
+        return found
+    scale, bias, mean, var = found
+    assert mean is not None
+    assert var is not None
+    factor: Array = (1.0 if scale is None else scale) / np.sqrt(var + norm.attrs["eps"])
+    return factor, (0.0 if bias is None else bias) - mean * factor
 
 
 @on("batch_norm")
@@ -25,52 +84,106 @@ def into_weights(b: Builder, node: Node) -> Replacement:
     in float32 (float64 where it has that type) while it is read, and rounded to its own type.
     """
     x = node.operands[0]
-    layer = x.producer if x is not None else None
-    if x is None or layer is None or layer.op.name not in _SCALED:
+    before = _before(x)
+    if before is None or isinstance(before, Refused) or x is None:
+        return before if isinstance(before, Refused) else None
+    if before.op.name == "linear" and x.tensor.rank != 2:
+        return refuse("the channels of a linear layer are its last axis", x)
+    layer, affine = _layer(before), _affine(node)
+    if isinstance(layer, Refused) or isinstance(affine, Refused):
+        return layer if isinstance(layer, Refused) else affine if isinstance(affine, Refused) else None
+    factor, shift = affine
+    moved = shift if layer.offset is None else shift + layer.offset * factor
+    return _rebuilt(b, layer, before.operands[0], _along(factor, layer, True), moved)
+
+
+@on(*_LAYERS)
+def from_inputs(b: Builder, node: Node) -> Replacement:
+    """``conv(batch_norm(x), w, c)``: factors go into the weight, and what the offsets come to behind it into the bias.
+
+    Padding stands for zeros behind the norm, so that with an offset there must be none.
+    """
+    x = node.operands[0]
+    norm = x.producer if x is not None else None
+    if x is None or norm is None or norm.op.name != "batch_norm":
         return None
     if len(x.uses) != 1:
-        return refuse(f"the result of {layer.op.name} is used elsewhere", x)
-    if layer.op.name == "linear" and x.tensor.rank != 2:
+        return refuse("the result of batch_norm is used elsewhere", x)
+    if node.op.name == "linear" and x.tensor.rank != 2:
         return refuse("the channels of a linear layer are its last axis", x)
-    data, kernel, offset = layer.operands
-    held = kernel.weight if kernel is not None else None
-    if kernel is None or held is None:
-        return refuse("the weight is not a constant", kernel)
-    if len(kernel.uses) != 1:
-        return refuse("the weight is used elsewhere and would be doubled", kernel)
-    parameters: list[Array | None] = []
-    for operand in (*node.operands[1:], offset):
-        if operand is not None and operand.weight is None:
-            return refuse("a parameter is not a constant", operand)
-        parameters.append(None if operand is None or operand.weight is None else _wide(operand.weight))
-    scale, bias, mean, var, shift = parameters
-    assert mean is not None
-    assert var is not None
-    factor = (1.0 if scale is None else scale) / np.sqrt(var + node.attrs["eps"])
-    moved = ((0.0 if shift is None else shift) - mean) * factor + (0.0 if bias is None else bias)
-    spread = _along_weight(factor, layer, held)
-    name = kernel.name or held.name
-    with b.at(merge((layer.location, node.location)).by("batch_norm.into_weights")):
-        scaled = b.constant(_scaled(held, spread), name=name)
-        added = b.constant(moved.astype(held.dtype.numpy), name=_bias_name(offset, name))
-        return [b.emit(layer.op, [data, scaled, added], layer.attrs).result]
+    layer, affine = _layer(node), _affine(norm)
+    if isinstance(layer, Refused) or isinstance(affine, Refused):
+        return layer if isinstance(layer, Refused) else affine if isinstance(affine, Refused) else None
+    factor, shift = (_along(each, layer, False) for each in affine)
+    if not np.any(shift):
+        return _rebuilt(b, layer, norm.operands[0], factor, layer.offset)
+    if any(node.attrs.get("pads", ())) or node.op.name == "conv_transpose":
+        return refuse("the norm has an offset, and places at the edge see less of it", x)
+    return _rebuilt(b, layer, norm.operands[0], factor, _Shifted(layer.held, shift, layer.offset))
 
 
-def _wide(held: Weight) -> Array:
-    return held.array().astype(np.float64)
+@on("mul", "div")
+def factor(b: Builder, node: Node) -> Replacement:
+    """A layer times or over constants, one a channel or one for all."""
+    for index in (0, 1) if node.op.name == "mul" else (0,):
+        x, by = node.operands[index], node.operands[1 - index]
+        before = _before(x)
+        if before is None or by is None or x is None:
+            continue
+        if isinstance(before, Refused):
+            return before
+        if by.weight is None or not by.weight.dtype.is_float or by.weight.nbytes > _LARGEST:
+            return refuse("the factor is not a constant", by)
+        layer, last = _layer(before), before.op.name == "linear"
+        if isinstance(layer, Refused):
+            return layer
+        numbers = by.weight.array().astype(np.float64)
+        rank, channels = x.tensor.rank, (x.tensor.shape or ())[-1 if last else 1]
+        axis = rank - 1 if last else 1
+        spread = numbers.reshape((1,) * (rank - numbers.ndim) + numbers.shape) if numbers.ndim <= rank else numbers
+        if spread.shape not in ((1,) * rank, tuple(channels if place == axis else 1 for place in range(rank))):
+            return refuse("the factor is not one number a channel", by)
+        vector = np.broadcast_to(spread.reshape(-1), (channels,)) if isinstance(channels, int) else spread.reshape(-1)
+        vector = vector if node.op.name == "mul" else 1 / vector if np.all(vector) else np.full(1, np.nan)
+        if not np.all(np.isfinite(vector)):
+            return refuse("the factor is not finite", by)
+        moved = None if layer.offset is None else layer.offset * vector
+        return _rebuilt(b, layer, before.operands[0], _along(vector, layer, True), moved)
+    return None
 
 
-def _bias_name(offset: Value | None, name: str) -> str:
-    return offset.name if offset is not None else f"{name.removesuffix('.weight')}.bias" if name else ""
+_LARGEST: Final = 1 << 20
+"""Factors up to so many bytes are looked into."""
 
 
-def _along_weight(factor: Array, layer: Node, held: Weight) -> Array:
-    """A factor for each output channel, shaped so that it broadcasts with the weight."""
-    tail = (1,) * (len(held.shape) - 2)
-    if layer.op.name != "conv_transpose":
+def _rebuilt(
+    b: Builder, layer: _Layer, x: Value | None, spread: Array, bias: Array | Weight | None
+) -> list[Value]:
+    """The layer with its weight scaled and another bias."""
+    node, held = layer.node, layer.held
+    name = layer.kernel.name or held.name
+    offset = node.operands[2]
+    scaled, added = b.constant(_scaled(held, spread), name=name), None
+    if bias is not None:
+        content = bias if isinstance(bias, Weight) else bias.astype(held.dtype.numpy)
+        given = offset.name if offset is not None else ""
+        added = b.constant(content, name=given or (f"{name.removesuffix('.weight')}.bias" if name else ""))
+    return [b.emit(node.op, [x, scaled, added], node.attrs).result]
+
+
+def _along(factor: Array, layer: _Layer, outputs: bool) -> Array:
+    """A number for each output or input channel, shaped so that it broadcasts with the weight.
+
+    The weight is ``[O, C / groups, ...]``, or ``[C, O / groups, ...]`` of a transposed convolution: the rows of a group go
+    with the channels of that group on the other side.
+    """
+    tail = (1,) * (len(layer.held.shape) - 2)
+    if outputs != (layer.node.op.name == "conv_transpose"):
         return factor.reshape(-1, 1, *tail)
-    groups = layer.attrs["groups"]  # weight[C, O / groups]: the rows of group i make the channels of group i
-    spread: Array = np.repeat(factor.reshape(groups, -1), held.shape[0] // groups, axis=0) if groups > 1 else factor[None]
+    groups = layer.node.attrs.get("groups", 1)
+    spread: Array = factor[None]
+    if groups > 1:
+        spread = np.repeat(factor.reshape(groups, -1), layer.held.shape[0] // groups, axis=0)
     return spread.reshape(*spread.shape, *tail)
 
 
@@ -82,15 +195,26 @@ def _scaled(held: Weight, factor: Array) -> Weight:
         result: Array = (kernel.astype(working, copy=False) * factor).astype(kernel.dtype, copy=False)
         return result
 
-    return LazyWeight(held.dtype, held.shape, compute, (held, by), _signature(held.dtype), elementwise=True, name=held.name)
+    signature = f"batch_norm.scaled.{held.dtype}"
+    return LazyWeight(held.dtype, held.shape, compute, (held, by), signature, elementwise=True, name=held.name)
 
 
-def _signature(dtype: DType) -> str:
-    return f"batch_norm.scaled.{dtype}"
+class _Shifted(LazyWeight):
+    """What offsets of the input channels come to behind a layer, and the layer's own bias."""
+
+    def __init__(self, held: Weight, shift: Array, offset: Array | None) -> None:
+        sources = (held, weight(shift), *(() if offset is None else (weight(offset),)))
+        super().__init__(held.dtype, held.shape[:1], self.compute_bias, sources, f"batch_norm.shifted.{held.dtype}")
+
+    @staticmethod
+    def compute_bias(kernel: Any, shift: Any, offset: Any = 0.0) -> Array:
+        whole = (kernel.astype(np.float64) * shift).reshape(kernel.shape[0], -1).sum(1) + offset
+        result: Array = whole.astype(kernel.dtype)
+        return result
 
 
 class FoldBatchNorm(Rewriting):
-    """Folds batch norm into the layers before it."""
+    """Folds batch norm, factors and offsets into the layers around which they stand."""
 
     def __init__(self) -> None:
-        super().__init__("batch_norm", (into_weights,))
+        super().__init__("batch_norm", (into_weights, from_inputs, factor, *BIASES))

@@ -106,4 +106,5 @@ def _fills_with(value: Value | None, wanted: float) -> bool:
     return value.weight is not None and bool(value.weight.array() == wanted)
 
 
-LAYERS: Final[tuple[Rewrite, ...]] = (linear, linear_bias, *map(_channel_bias, ("conv", "conv_transpose")), padding)
+BIASES: Final[tuple[Rewrite, ...]] = (linear_bias, *map(_channel_bias, ("conv", "conv_transpose")))
+LAYERS: Final[tuple[Rewrite, ...]] = (linear, *BIASES, padding)
