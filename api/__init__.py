@@ -13,13 +13,17 @@ if TYPE_CHECKING:
     from isthmus import errors as errors
     from isthmus.compiled import Compiled
     from isthmus.compiler import compile
+    from isthmus.frontends.weight_files import open_weights
     from isthmus.specs import spec
 
     __version__: str
 
-__all__ = ["Compiled", "__version__", "compile", "errors", "spec"]
+__all__ = ["Compiled", "__version__", "compile", "errors", "open_weights", "spec"]
 
-_HOMES = {"Compiled": "isthmus.compiled", "compile": "isthmus.compiler", "spec": "isthmus.specs"}
+_HOMES = {
+    "Compiled": "isthmus.compiled", "compile": "isthmus.compiler", "open_weights": "isthmus.frontends.weight_files",
+    "spec": "isthmus.specs",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -22,6 +22,7 @@ from isthmus.report import PassReport, Report
 if TYPE_CHECKING:
     from isthmus.backends.base import Backend
     from isthmus.frontends.base import Captured
+    from isthmus.frontends.weight_files import Source
     from isthmus.passes import Pass
 
 FRONTENDS = {"torch": "isthmus.frontends.torch"}
@@ -39,6 +40,7 @@ def compile(
     dynamic_shapes: Any = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
+    weights: Source | None = None,
     passes: Sequence[Pass] | None = None,
     verify_ir: bool = False,
     **options: Any,
@@ -58,19 +60,25 @@ def compile(
             ``{"x": {0: "N", 2: "H"}}``.
         input_names: names for the inputs, in order; further ones name the parameters in state-dict order.
         output_names: names for the outputs, in order.
+        weights: content for all the model's parameters and buffers, in place of their own; they may then be on torch's meta
+            device, as may the example arguments. A ``.safetensors`` file, the ``.safetensors.index.json`` of a sharded one,
+            a list of files, or tensors, arrays or what `isthmus.open_weights` gives, by name. Files are mapped, and read
+            only while the model is saved, run or verified.
         passes: run these in place of the default passes.
         verify_ir: check the IR's invariants after every pass.
         options: the frontend's options (such as ``on_size_branch``, ``buffers``, ``coarse``) and the target's (such as
             ``opset``).
 
     Raises:
-        UsageError: an unknown target, option or name, or a malformed dynamic shape.
+        UsageError: an unknown target, option or name, or a malformed dynamic shape; weights that do not fit the model, all at
+            once.
+        FileError: a file of weights is malformed, or two of them hold the same name.
         CaptureError: the model raised, or did what cannot be watched.
         UnsupportedError: ops that the target cannot carry, all at once, each with its place in the source.
     """
     captured, report, backend = lower(
         model, args, kwargs, target=target, dynamic_shapes=dynamic_shapes, input_names=input_names,
-        output_names=output_names, passes=passes, verify_ir=verify_ir, **options,
+        output_names=output_names, weights=weights, passes=passes, verify_ir=verify_ir, **options,
     )  # fmt: skip
     return emit(captured, report, backend)
 
@@ -93,6 +101,7 @@ def lower(
     dynamic_shapes: Any = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
+    weights: Source | None = None,
     passes: Sequence[Pass] | None = None,
     verify_ir: bool = False,
     until: Stage = "legal",
@@ -109,6 +118,7 @@ def lower(
         dynamic_shapes: which sizes may vary.
         input_names: names for the inputs.
         output_names: names for the outputs.
+        weights: in place of the model's own.
         passes: in place of the default passes.
         verify_ir: check the invariants after every pass.
         until: the stage after which to stop.
@@ -129,7 +139,7 @@ def lower(
     with _stage(report, "capture"):
         captured: Captured = frontend.capture(
             model, _as_args(args), _as_kwargs(kwargs), dynamic_shapes=dynamic_shapes, input_names=input_names,
-            output_names=output_names, options=capture_options,
+            output_names=output_names, weights=weights, options=capture_options,
         )  # fmt: skip
     graph = captured.graph
     if not graph.outputs:

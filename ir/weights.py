@@ -23,6 +23,9 @@ Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 CHUNK_BYTES: Final = 1 << 20
 """About how many bytes a stream hands out at a time."""
 
+READ_BYTES: Final = 1 << 14
+"""Weights in files of up to so many bytes are read rather than mapped: a mapping makes the system read far ahead."""
+
 
 class Weight(ABC):
     """A constant tensor that is somewhere else.
@@ -152,7 +155,7 @@ class MappedWeight(Weight):
 
     def __init__(self, path: str | os.PathLike[str], offset: int, dtype: DType, shape: Sequence[int], name: str = "") -> None:
         super().__init__(dtype, shape, name)
-        self.path = os.fspath(path)
+        self.path = os.path.abspath(path)
         self.offset = offset
         if dtype.bits % 8 or not dtype.bits:
             raise ValueError(f"elements of {dtype} cannot be mapped")
@@ -172,15 +175,23 @@ class MappedWeight(Weight):
             raise FileError(f"{self.path}, which holds the weight {self.name!r}, cannot be read: {error.strerror}") from error
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
-    def array(self) -> Array:
+    def check(self) -> None:
+        """Raises FileError when the file is not any more what it was."""
         if self._state() != self._stamp:
             raise FileError(
                 f"{self.path}, which holds the weight {self.name!r}, has changed since it was read",
                 remedy="load the model again; save to another file than the one that its weights are in",
             )
+
+    def array(self) -> Array:
+        self.check()
         if not self.size:
             return np.empty(self.shape, self.dtype.numpy)
         try:
+            if self.nbytes <= READ_BYTES:
+                read: Array = np.fromfile(self.path, self.dtype.numpy, self.size, offset=self.offset).reshape(self.shape)
+                read.flags.writeable = False
+                return read
             return np.memmap(self.path, self.dtype.numpy, "r", self.offset, self.shape or (1,)).reshape(self.shape)
         except (OSError, ValueError) as error:
             raise FileError(f"{self.path}, which holds the weight {self.name!r}, cannot be read: {error}") from error

@@ -13,10 +13,12 @@ import torch
 from pydantic import BaseModel, ConfigDict
 from torch.utils import _pytree as pytree
 
+from isthmus.frontends import weight_files
 from isthmus.frontends.base import Array, Captured
 from isthmus.frontends.torch import aten as aten
 from isthmus.frontends.torch.control import composite
 from isthmus.frontends.torch.escapes import swapped
+from isthmus.frontends.torch.given import Given
 from isthmus.frontends.torch.inputs import Inputs, flatten
 from isthmus.frontends.torch.provenance import raised_at
 from isthmus.frontends.torch.restore import Untouched, below_autograd, deep, flags
@@ -28,6 +30,7 @@ from isthmus.frontends.torch.watcher import Watcher
 from isthmus.frontends.torch.weights import TorchWeight, contents, real
 from isthmus.ir.errors import CaptureError, IsthmusError, Refusal, UnsupportedError, UsageError
 from isthmus.ir.graph import Value
+from isthmus.ir.weights import MappedWeight
 
 
 class CaptureOptions(BaseModel):
@@ -58,7 +61,8 @@ class TorchCaptured(Captured):
     spec: pytree.TreeSpec
     leaves: list[Any]
     written: list[str]
-    weights: list[TorchWeight]
+    weights: list[TorchWeight | MappedWeight]
+    given: Given | None
 
     def check(self) -> None:
         for weight in self.weights:
@@ -82,10 +86,12 @@ class TorchCaptured(Captured):
 
     def eager(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
         state = {}
-        if self.written and self.source.module is not None:  # the model may write to these; its own stay as they are
-            everything = {**dict(self.source.module.named_parameters()), **dict(self.source.module.named_buffers())}
-            state = {name: everything[name].detach().clone() for name in self.written if name in everything}
         with torch.no_grad(), deep(), Untouched(module for _, module in self.source.modules):
+            if self.given is not None:
+                self.given.place()
+            if self.written and self.source.module is not None:  # the model may write to these; its own stay as they are
+                everything = {**dict(self.source.module.named_parameters()), **dict(self.source.module.named_buffers())}
+                state = {name: everything[name].detach().clone() for name in self.written if name in everything}
             if state:
                 results = torch.func.functional_call(self.source.module, state, args, dict(kwargs or {}))
             else:
@@ -110,6 +116,7 @@ def capture(
     dynamic_shapes: Any = None,
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
+    weights: weight_files.Source | None = None,
     options: CaptureOptions | None = None,
 ) -> TorchCaptured:
     """Writes a model down as a graph, by running it once on tensors without data.
@@ -122,10 +129,13 @@ def capture(
         input_names: names for the inputs; when there are more names than inputs, the others name the parameters in the
             order of the state dict.
         output_names: names for the outputs.
+        weights: what stands in place of the model's own parameters and buffers, which may be on the meta device: see
+            `weight_files.open_weights` and `Given`.
         options: see `CaptureOptions`.
 
     Raises:
-        UsageError: the arguments, names or dynamic shapes do not fit the model.
+        UsageError: the arguments, names, dynamic shapes or weights do not fit the model.
+        FileError: a file of weights is malformed.
         CaptureError: the model raised an error, or left the watched world; it names the line.
         UnsupportedError: ops cannot be carried over; it names them all.
     """
@@ -138,14 +148,16 @@ def capture(
     source = source_of(model, args, kwargs or {})
     inputs = Inputs(source.signature, args, kwargs or {}, source.dynamic_shapes or dynamic_shapes, tuple(input_names or ()))
     parameters = list((input_names or ())[len(inputs.leaves) :])
-    names = source.names(parameters)
+    given = None if weights is None else Given(source, weight_files.open_weights(weights))
     notes: list[str] = []
 
     untouched = Untouched(module for _, module in source.modules)
 
     def once(hints: Mapping[str, int], cells: Cells | None = None) -> Watch:
         with untouched:
-            return _watch(source, inputs, hints, names, options, cells or {})
+            if given is not None:
+                given.place()
+            return _watch(source, inputs, hints, source.names(parameters), given, options, cells or {})
 
     hints = inputs.first_hints()
     try:
@@ -165,12 +177,13 @@ def capture(
         seconds["second watch"] = time.perf_counter() - second
     graph = first.graph
     graph.settle()
-    weights = [weight for weight in graph.weights() if isinstance(weight, TorchWeight)]
-    for weight in weights:
+    held = [weight for weight in graph.weights() if isinstance(weight, TorchWeight)]
+    for weight in held:
         weight.seal()
+    files = {weight.path: weight for weight in graph.weights() if isinstance(weight, MappedWeight)}
     captured = TorchCaptured(graph, [leaf.name for leaf in inputs.leaves], [], notes, seconds)
     captured.source, captured.inputs, captured.spec, captured.leaves = source, inputs, first.spec, first.leaves
-    captured.weights = weights
+    captured.weights, captured.given = [*held, *files.values()], given
     captured.written = list(first.written)
     captured.notes += [*first.watcher.notes, *first.watcher.sizes.notes]
     captured.notes += _other_paths(source)
@@ -209,7 +222,8 @@ def _own_sizes(inputs: Inputs) -> dict[str, int]:
 
 
 def _watch(
-    source: Source, inputs: Inputs, hints: Mapping[str, int], names: Mapping[int, str], options: CaptureOptions, cells: Cells,
+    source: Source, inputs: Inputs, hints: Mapping[str, int], names: Mapping[int, str], given: Given | None,
+    options: CaptureOptions, cells: Cells,
 ) -> Watch:  # fmt: skip
     """Runs the model once under the watcher."""
     watcher = Watcher(options.on_size_branch)
@@ -218,6 +232,7 @@ def _watch(
     watcher.sizes.declared, watcher.sizes.auto = inputs.declare(graph.symbols, hints)
     watcher.sizes.cells = {graph.symbols.by_name[name]: cell for name, cell in cells.items()}
     watcher.names = dict(names)
+    watcher.given = {} if given is None else given.handles
     tensors = []
     for leaf, type in zip(inputs.leaves, inputs.types(), strict=True):
         value = graph.add_input(type, leaf.name)

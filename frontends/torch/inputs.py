@@ -131,6 +131,8 @@ class Inputs:
                 self.flat.append(item)
                 continue
             tensor = example(item) if isinstance(item, TensorSpec) else item
+            if tensor.is_meta:
+                tensor = torch.zeros_like(tensor, device="cpu")
             name = base = paths.get(id(item)) or f"input_{len(self.leaves)}"
             if len(self.leaves) < len(names):
                 name = base = names[len(self.leaves)]
@@ -141,7 +143,7 @@ class Inputs:
             leaf = Leaf(name, tensor)
             if isinstance(item, TensorSpec):
                 leaf.axes = {axis: dim for axis, dim in enumerate(item.shape) if isinstance(dim, Expr)}
-            elif tensor.numel() and not tensor.dtype.is_floating_point and not tensor.dtype.is_complex:
+            elif tensor is item and tensor.numel() and not tensor.dtype.is_floating_point and not tensor.dtype.is_complex:
                 leaf.low, leaf.high = int(tensor.min()), int(tensor.max())
             self.leaves.append(leaf)
             self.flat.append(leaf)

@@ -25,7 +25,7 @@ from isthmus.ir.dims import Dim, Expr
 from isthmus.ir.errors import CaptureError, InferError, Refusal
 from isthmus.ir.graph import Graph, Value
 from isthmus.ir.types import Tensor
-from isthmus.ir.weights import ArrayWeight
+from isthmus.ir.weights import ArrayWeight, Weight
 
 SMALL: Final = 1 << 16
 """Tensors met in passing are copied up to this many elements: the model may change them before they are read."""
@@ -71,6 +71,8 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         refusals: ops that cannot be carried over, by op and line.
         items: sizes that are bound to the only element of a value.
         notes: what the user should know.
+        names: the names of parameters and buffers by their ids.
+        given: the handles of those whose content is not the tensor's own to tell, by their ids.
     """
 
     supports_higher_order_operators = True
@@ -90,6 +92,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         self.refusals: dict[tuple[str, str], Refusal] = {}
         self.notes: list[str] = []
         self.names: dict[int, str] = {}
+        self.given: dict[int, Weight] = {}
         self.inside: set[Entry] | None = None
         self.constants = Builder(self.graph)
         self._reals: dict[int, tuple[torch.Tensor, Entry]] = {}
@@ -136,9 +139,12 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
                 f"a tensor {name or 'constant'} of layout {tensor.layout} or of quantized elements is not carried over"
             )
         if tensor.is_meta:
+            what = f"the weight {name}" if name else "a tensor that is neither a parameter nor a buffer"
             raise CaptureError(
-                f"the weight {name or 'of a constant'} is on the meta device and has no content",
-                location=self.provenance.here(), remedy="load the weights before the model is captured",
+                f"{what} is on the meta device and has no content",
+                location=self.provenance.here(),
+                remedy="put a tensor with content in its place, give its content with weights=..., or load the model's weights"
+                if name else "make it on another device, or register it as a buffer and give its content with weights=...",
             )  # fmt: skip
         storage = _untyped_storage(tensor).data_ptr()
         lies = (_data_ptr(tensor), tensor.dtype, tensor.shape, tensor.stride())
@@ -150,8 +156,11 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
                     "a tensor shares storage with one that the model has written to",
                     remedy="reach both through one tensor",
                 )
-            if name or tensor.numel() > SMALL:
-                handle: Any = TorchWeight(tensor, name)
+            given = self.given.get(id(tensor))
+            if given is not None:
+                handle: Any = given
+            elif name or tensor.numel() > SMALL:
+                handle = TorchWeight(tensor, name)
             else:
                 handle = ArrayWeight(np.array(contents(tensor)))
             with self.constants.at(self.provenance.here()):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import mmap
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 
@@ -16,13 +19,17 @@ from isthmus.ir.weights import Array, Weight
 SAMPLES: Final = 64
 """So many elements of a weight are remembered, to notice writes that torch does not count."""
 
+FEWER: Final = 8
+"""So many of a weight in memory that torch did not allocate: it may be a mapped file, and each may be a page to be read."""
+
 
 class TorchWeight(Weight):
     """A zero-copy view of a torch tensor's storage (a copy, while it is read, for a tensor on another device).
 
     Once sealed, it notices what happens to the tensor: another dtype, shape or storage; every write that torch counts;
-    and of the others (through ``.data`` or numpy) those that change one of `SAMPLES` elements, evenly spaced. A write
-    past torch to a part of the tensor that holds none of them goes unnoticed: to notice it would be to read all weights.
+    and of the others (through ``.data`` or numpy) those that change one of `SAMPLES` elements, evenly spaced (`FEWER` of a
+    tensor that may lie in a mapped file). A write past torch to a part of the tensor that holds none of them goes
+    unnoticed: to notice it would be to read all weights.
     A module that is given another tensor in this one's place changes nothing here.
 
     Attributes:
@@ -82,11 +89,37 @@ def _sampler(tensor: torch.Tensor) -> Callable[[], bytes]:
         if not tensor.numel() or tensor.is_meta:
             return bytes
         span = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
-        step = span // SAMPLES | 1  # odd, so that it is no multiple of a row's length, which is mostly even
-        places = tensor.detach().as_strided((min(SAMPLES, (span - 1) // step + 1),), (step,))
+        foreign = tensor.device.type == "cpu" and not tensor.untyped_storage().resizable()
+        samples = FEWER if foreign else SAMPLES
+        step = span // samples | 1  # odd, so that it is no multiple of a row's length, which is mostly even
+        places = tensor.detach().as_strided((min(samples, (span - 1) // step + 1),), (step,))
         if places.device.type == "cpu" and not places.is_conj() and not places.is_neg():
-            return contents(places).tobytes  # of the same memory: some ten times as fast as by way of torch
+            array = contents(places)  # of the same memory: some ten times as fast as by way of torch
+            if not foreign or (advise := _advise()) is None:
+                return array.tobytes
+            return functools.partial(_read_singly, advise, array)
         return lambda: contents(places).tobytes()
+
+
+def _read_singly(advise: Callable[..., int], array: Array) -> bytes:
+    """The elements' bytes, read page by page: the system would read megabytes ahead around each in a mapped file."""
+    start = array.__array_interface__["data"][0] & -mmap.PAGESIZE
+    length = array.__array_interface__["data"][0] + (len(array) - 1) * array.strides[0] + array.itemsize - start
+    advise(start, length, mmap.MADV_RANDOM)
+    try:
+        return array.tobytes()
+    finally:
+        advise(start, length, mmap.MADV_NORMAL)
+
+
+@functools.cache
+def _advise() -> Callable[..., int] | None:
+    """The system's ``madvise``; None where there is none."""
+    if not hasattr(mmap, "MADV_RANDOM"):
+        return None
+    found = ctypes.CDLL(None).madvise
+    found.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    return found
 
 
 def contents(tensor: torch.Tensor) -> Array:
