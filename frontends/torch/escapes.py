@@ -52,9 +52,14 @@ def swapped(watcher: Watcher) -> Iterator[None]:
         setattr(torch, name, _factory(factories[name]))
     torch.linspace = _linspace(watcher, factories["linspace"])
     torch.Tensor.data = _data(watcher)
+    check = torch.nn.RNNBase.check_forward_args
+    torch.nn.RNNBase.check_forward_args = _check_packed(check)
+    torch._VF._pad_packed_sequence = _pad_packed(watcher, torch._VF._pad_packed_sequence)
     try:
         yield
     finally:
+        del torch._VF._pad_packed_sequence  # which torch looks up anew
+        torch.nn.RNNBase.check_forward_args = check
         for name, old in saved.items():
             if old is None:
                 delattr(torch.Tensor, name)
@@ -198,6 +203,27 @@ def _linspace(watcher: Watcher, original: Callable[..., Any]) -> Callable[..., A
         return original(start, end, steps, **kwargs)
 
     return linspace
+
+
+def _pad_packed(watcher: Watcher, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch._VF._pad_packed_sequence`: torch's C++ takes no symbolic size as the length."""
+
+    def pad(*args: Any) -> Any:
+        if args[-1].__class__ is torch.SymInt:
+            return watcher.__torch_dispatch__(torch.ops.aten._pad_packed_sequence.default, (), args)
+        return original(*args)
+
+    return pad
+
+
+def _check_packed(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`RNNBase.check_forward_args`, which makes a number of the batch size of packed sequences; the op's row checks as well."""
+
+    def check(self: torch.nn.RNNBase, input: torch.Tensor, hidden: Any, batch_sizes: torch.Tensor | None) -> None:
+        if batch_sizes.__class__ is not Watched:
+            original(self, input, hidden, batch_sizes)
+
+    return check
 
 
 def _watched_inside(data: Any) -> bool:

@@ -122,11 +122,15 @@ class Lowering:
     Attributes:
         b: builds the nodes, at the user's line.
         knowledge: what is known about values.
+        packings: how sequences were packed, by their batch sizes; see `isthmus.frontends.torch.aten.packed`.
+        padded: the padded batch that packed elements are those of.
     """
 
     def __init__(self, builder: Builder) -> None:
         self.b = builder
         self.knowledge = Known()
+        self.packings: dict[Value, Any] = {}
+        self.padded: dict[Value, Any] = {}
 
     # ---- about values
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from isthmus.frontends.torch.aten.packed import Padded, pack, packing, padded
 from isthmus.frontends.torch.aten.slicing import part
 from isthmus.frontends.torch.lowering import Lowering, lowers
 from isthmus.ir.graph import Value
@@ -117,8 +118,20 @@ def _register(name: str, op: str, **attrs: Any) -> None:
         layers = _Layers(w, op, states, params, has_biases, num_layers, bidirectional, **attrs)
         return tuple(layers.run(x, batch_first=batch_first))
 
-    lowering.__qualname__ = lowering.__name__ = name
-    lowers(f"aten.{name}.input")(lowering)
+    def packed(
+        w: Lowering, data: Value, batch_sizes: Value, hx: Any, params: list[Value], has_biases: bool, num_layers: int,
+        dropout: float, train: bool, bidirectional: bool,
+    ) -> Any:  # fmt: skip
+        _no_dropout(w, dropout, train, num_layers)
+        states = hx if isinstance(hx, list) else [hx]
+        how = packing(w, batch_sizes)
+        layers = _Layers(w, op, states, params, has_biases, num_layers, bidirectional, **attrs)
+        y, *last = layers.run(padded(w, data, how).x, how.lengths)
+        return pack(w, Padded(y, True), how), *last
+
+    for function, overload in ((lowering, "input"), (packed, "data")):
+        function.__qualname__ = function.__name__ = f"{name}_{overload}"
+        lowers(f"aten.{name}.{overload}")(function)
 
 
 _register("lstm", "lstm")

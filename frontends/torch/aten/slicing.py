@@ -17,6 +17,11 @@ def part(w: Lowering, x: Value, axis: int, start: Dim, end: Dim, step: int = 1) 
     """A slice with ``0 <= start <= end <= size``; the value itself where that is all of it."""
     if step == 1 and start == 0 and w.dims(x)[axis] == end:
         return x
+    node = x.producer
+    if start == 0 and node is not None and node.op.name == "concat" and node.attrs["axis"] == axis:
+        first = node.operands[0]
+        if first is not None and end == w.dims(first)[axis]:
+            return part(w, first, axis, 0, end, step)
     found: Value = w.b.slice(x, axes=[axis], starts=[start], ends=[end], steps=[step])
     return found
 
