@@ -1,4 +1,7 @@
-"""Constant folding: pure nodes with constant operands become constants, and the model never grows by it.
+"""Constant folding: pure nodes with constant operands become constants, and the model hardly grows by it.
+
+A node alone is folded where that makes the model no larger. Several nodes that hang together may make it a little larger,
+so that tables and masks which a model computes from nothing are not computed in every run.
 
 A small result is computed at once. A large one becomes a lazy weight: a straight-line program over the weights that it is
 made from, run only while the weight is written. A chain of folded nodes makes one such program, whatever its length.
@@ -7,7 +10,7 @@ made from, run only while the weight is written. A chain of folded nodes makes o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -29,6 +32,10 @@ EAGER_ELEMENTS: Final = 1024
 """Results up to this many elements are computed at once."""
 FREE_BYTES: Final = 256
 """What a constant may take without replacing others: less than the node that made it takes in a file, names included."""
+GROWTH: Final = 32
+"""A model may grow by one part in so many for the sake of nodes that go together."""
+
+_ANY: Final = 1 << 62
 
 _FAILURES: Final = (IsthmusError, ArithmeticError, ValueError, IndexError, TypeError, KeyError)
 _NEVER: Final = Trait.CONSTANT | Trait.RANDOM | Trait.EFFECT
@@ -115,6 +122,7 @@ class Fold:
 
     A node is folded when it is pure, its operands are constants, its attributes hold no open symbols, and its results take
     no more bytes than the constants that nothing else uses (or `FREE_BYTES`). An `expand` of a scalar therefore stays.
+    Nodes that hang together are folded, too, as long as all that does not add more than one part in `GROWTH` to the weights.
     """
 
     name = "fold"
@@ -139,6 +147,7 @@ class _Folding:
 
     def run(self) -> None:
         changed = False
+        self.paid = self.worth_it()
         for node in self.graph.walk():
             if self.foldable(node):
                 changed |= self.fold(node)
@@ -167,7 +176,7 @@ class _Folding:
             return False
         self.attrs[node] = attrs
         types = [resolved(result.type) for result in node.results]
-        room = max(FREE_BYTES, self.dying_bytes(node))
+        room = _ANY if node in self.paid else max(FREE_BYTES, self.dying_bytes(node))
         if all(isinstance(type, Tensor) and _is_static(type) for type in types):
             sizes = [_elements(type) for type in types if isinstance(type, Tensor)]
             taken = sum(_bytes(type) for type in types if isinstance(type, Tensor))
@@ -180,6 +189,42 @@ class _Folding:
         elif sum(_elements(operand.tensor) for operand in node.operands if operand is not None) > EAGER_ELEMENTS:
             return False
         return self.compute(node, room)
+
+    def worth_it(self) -> set[Node]:
+        """The nodes that go together although what they make takes more room than what it is made from."""
+        component: dict[Node, int] = {}
+        members: dict[int, list[Node]] = {}
+        for node in self.graph.walk():
+            if not self.computable(node, component):
+                continue
+            joined = {component[value.producer] for value in node.operands if value and value.producer in component}
+            home, *others = sorted(joined, key=lambda one: -len(members[one])) or [len(component)]
+            members.setdefault(home, []).append(node)
+            component[node] = home
+            for other in others:
+                members[home] += members[other]
+                component.update(dict.fromkeys(members.pop(other), home))
+        left = sum(held.nbytes for held in self.graph.weights()) // GROWTH
+        paid: set[Node] = set()
+        for nodes in members.values():
+            inside: set[Any] = set(nodes)
+            made = [result for node in nodes for result in node.results if any(user not in inside for user, _ in result.uses)]
+            taken = sum(_bytes(value.tensor) for value in made)
+            if len(nodes) > 1 and taken <= left + FREE_BYTES:
+                paid |= inside
+                left -= max(0, taken - FREE_BYTES)
+        return paid
+
+    def computable(self, node: Node, known: Mapping[Node, object]) -> bool:
+        """Whether a node's results are constants of known shapes, given that those of other nodes are."""
+        return (
+            Trait.PURE in node.op.traits
+            and not node.op.traits & _NEVER
+            and not node.regions
+            and all(value is None or value.producer in known or value.weight is not None for value in node.operands)
+            and all(isinstance(result.type, Tensor) and _is_static(result.type) for result in node.results)
+            and not any(True for value in node.attrs.values() for _ in attributes.symbols_in(value))
+        )
 
     def dying_bytes(self, node: Node) -> int:
         """The bytes of the constants that are of no use once this node is gone."""
