@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from aten_cases import Case, b, check, f, i
+from aten_cases import Case, b, cases, check, f, i
 
 EDGES = (
     0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5, 2.0, -2.0, 3.0, 8.0, 8.1, -8.1, 20.5, -20.5, 1e-3, -1e-3, 1e-20, -1e-20,
@@ -15,7 +15,7 @@ EDGES = (
 )  # fmt: skip
 """Where formulas change, end or break."""
 
-ERRORS = "erfc special.erfcx special.log_ndtr special.ndtri erfinv"
+NAMES = "erfc special.erfcx special.log_ndtr special.ndtri erfinv lgamma digamma"
 
 
 def named(names: str) -> pytest.MarkDecorator:
@@ -29,20 +29,43 @@ def function(name: str) -> Any:
     return found
 
 
-@named(ERRORS)
+@named(NAMES)
 def test_of_floats(name: str) -> None:
     edges = torch.tensor(EDGES)
-    check(Case(lambda x: function(name)(torch.cat([x, edges])), f("N"), atol=0))
+    check(Case(lambda x: function(name)(torch.cat([x, edges])), f("N"), atol=1e-8))
 
 
-@named(ERRORS)
+@named(NAMES)
 def test_of_doubles(name: str) -> None:
     edges = torch.tensor(EDGES, dtype=torch.float64)
-    check(Case(lambda x: function(name)(torch.cat([x, edges])), f("N", dtype=torch.float64), rtol=1e-12, atol=1e-290))
+    check(Case(lambda x: function(name)(torch.cat([x, edges])), f("N", dtype=torch.float64), rtol=1e-12, atol=1e-14))
 
 
-@named(ERRORS)
+@named(NAMES)
 def test_of_others(name: str) -> None:
     """Integers, truth values, nothing, and one number."""
     check(Case(lambda x, y, z: (function(name)(x), function(name)(y), function(name)(z)), i("N", 3), b("N"), f()))
     check(Case(function(name), f(0, 3)))
+
+
+D = torch.float64
+
+
+@cases(
+    polygamma=[
+        lambda x: [torch.polygamma(n, torch.cat([x, torch.tensor(EDGES, dtype=D)[:-5]])) for n in (0, 2, 3, 8)],
+        f("N", low=-5, high=5, dtype=D),
+    ],
+    trigamma=[lambda x, y: (torch.polygamma(1, x), torch.polygamma(1, y), torch.polygamma(1, 1 / y.exp())),
+              f("N", 3, low=-4, high=9), i("N", low=1)],
+    polygamma_of_others=[lambda x, y, z: [torch.polygamma(n, each) for n in range(4) for each in (x, y, z, x[:0])],
+                         i("N", low=1), b("N"), f(low=0.5)],
+    mvlgamma=[lambda x, y: (torch.mvlgamma(x, 1), torch.mvlgamma(x, 4), torch.mvlgamma(y, 3)), f("N", low=2, high=9),
+              i("N", 3, low=2)],
+    zeta=[lambda x, q, n: [torch.special.zeta(*each) for each in ((x, q), (n, q), (n, 2), (3, q))],
+          f("N", 3, low=0.5, high=6), f(3), i("N", 1, low=0)],
+    zeta_of_others=[lambda x, y: (torch.special.zeta(x, y), torch.special.zeta(y, x), torch.special.zeta(x[:0], y)),
+                    i("N", 3), b(3)],
+)  # fmt: skip
+def test_gamma(case: Case) -> None:
+    check(case)
