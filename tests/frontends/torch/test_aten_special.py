@@ -15,7 +15,11 @@ EDGES = (
 )  # fmt: skip
 """Where formulas change, end or break."""
 
-NAMES = "erfc special.erfcx special.log_ndtr special.ndtri erfinv lgamma digamma"
+NAMES = (
+    "erfc special.erfcx special.log_ndtr special.ndtri erfinv lgamma digamma i0 special.i0e special.i1 special.i1e "
+    "special.modified_bessel_k0 special.modified_bessel_k1 special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1"
+)
+WAVES = "special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1 special.airy_ai special.spherical_bessel_j0"
 
 
 def named(names: str) -> pytest.MarkDecorator:
@@ -46,6 +50,16 @@ def test_of_others(name: str) -> None:
     """Integers, truth values, nothing, and one number."""
     check(Case(lambda x, y, z: (function(name)(x), function(name)(y), function(name)(z)), i("N", 3), b("N"), f()))
     check(Case(function(name), f(0, 3)))
+
+
+@named(WAVES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+def test_of_waves(name: str, dtype: torch.dtype) -> None:
+    """torch has no more than single precision of these, and rounds great angles; zeros are met up to that."""
+    edges = torch.tensor([edge for edge in EDGES if not 100 < abs(edge) < math.inf], dtype=dtype)
+    wave = function(name)
+    check(Case(lambda x: wave(torch.cat([x, edges])), f("N", low=-12, high=12, dtype=dtype), atol=1e-6))
+    check(Case(lambda x, y: (wave(x), wave(y)), i("N", 3, low=-9, high=9), b("N"), atol=1e-6))
 
 
 D = torch.float64
