@@ -104,12 +104,12 @@ class Net:
     def _apart(self, value: Value | Blob) -> Blob:
         """A copy of what a Power with an exponent made: OpenCV fuses the next Power into that one and forgets the exponent.
 
-        The sum of its halves is exact, and two readings of a blob are never fused.
+        A blob is the greater of itself and itself, and two readings of a blob are never fused.
         """
         copy = Blob(rank_of(value), "apart")
-        halves = Message("EltwiseParameter", {"operation": "SUM", "coeff": [0.5, 0.5]})
+        greater = Message("EltwiseParameter", {"operation": "MAX"})
         name = self._names[copy] = self.unique(f"{self._names[value]}/apart")
-        self.layer(Layer("Eltwise", [value, value], [copy], halves), [name])
+        self.layer(Layer("Eltwise", [value, value], [copy], greater), [name])
         return copy
 
     def layer(self, layer: Layer, tops: list[str]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from caffe_readers import mnn
 from torch import nn
 
 import isthmus
@@ -39,7 +42,15 @@ def same(function: Callable[..., Any], dialect: str) -> None:
     x = torch.randn(1, 4, 5, 6)
     with torch.no_grad():
         expected = model(x)
+    net.artefact.validate()
     torch.testing.assert_close(net(x), expected, rtol=1e-5, atol=1e-5)
+    if dialect == "portable":
+        artefact = net.artefact
+        with tempfile.TemporaryDirectory() as folder:
+            files = [str(path) for path in net.save(Path(folder, "net"))]
+            found = mnn().run(files, {artefact.net.inputs[0]: x.numpy()}, artefact.net.outputs)
+        for name, want in zip(artefact.net.outputs, expected if isinstance(expected, tuple) else (expected,), strict=True):
+            torch.testing.assert_close(torch.from_numpy(found[name]), want, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
