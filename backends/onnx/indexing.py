@@ -128,7 +128,8 @@ def _top(e: Emitter, x: str, k: str, axis: int, largest: bool) -> Any:
 
 @emits("unique")
 def _unique(e: Emitter, node: Node, x: str) -> Any:
-    values, _, inverse, counts = e.op("Unique", x, results=4)
+    axis = node.attrs["axis"]
+    values, _, inverse, counts = e.op("Unique", x, results=4, axis=axis)
     shape = node.results[1].tensor.shape
     if shape is None or len(shape) != 1:
         inverse = e.op("Reshape", inverse, e.op("Shape", x))
@@ -140,6 +141,14 @@ def _nonzero(e: Emitter, node: Node, x: str) -> Any:
     if not shape_of(node):
         refuse("ONNX's NonZero takes no scalar")
     return e.op("Transpose", e.op("NonZero", x), perm=[1, 0])
+
+
+@lowers("nonzero")
+def _nonzero_of_scalar(b: Builder, node: Node, x: Value) -> Any:
+    """That of one element, without its place."""
+    if shape_of(node):
+        return None
+    return b.slice(b.nonzero(b.reshape(x, shape=[1])), axes=[1], starts=[0], ends=[0], steps=[1])
 
 
 # ---- reading

@@ -96,26 +96,39 @@ class Sort(Op):
 
 @register
 class Unique(Op):
-    """The distinct elements of `x`, all axes flattened, in ascending order.
+    """The distinct elements of `x`, all axes flattened, in ascending order; with `axis`, the distinct slices along it.
 
-    Results: ``values[u]``; ``inverse[n]``, i64: where each of the `n` elements of `x` is found among the values;
-    ``counts[u]``, i64: how often each stands there. Every nan is distinct.
+    Results: ``values[u]``, or `x` with `u` slices, in the order of their elements; ``inverse[n]``, i64: where each of the
+    `n` elements or slices of `x` is found among the values; ``counts[u]``, i64: how often each stands there. Every nan is
+    distinct.
     """
 
     name = "unique"
     operands = operands("x: ordered T")
-    source = "torch.unique"
+    attributes = {"axis": INT.optional()}
+    source = "torch.unique; ONNX Unique-11"
 
     def infer(self, call: Call) -> Sequence[Type]:
-        total = product(call.shape(0))
+        shape = call.shape(0)
+        axis = None if call["axis"] is None else call.axis(call["axis"], len(shape))
+        total = product(shape) if axis is None else shape[axis]
         lo, hi = bounds(total)
         count = call.fresh("u", min(lo, 1), hi)
-        return Tensor(call.dtype(0), (count,)), Tensor(i64, (total,)), Tensor(i64, (count,))
+        values = (count,) if axis is None else (*shape[:axis], count, *shape[axis + 1 :])
+        return Tensor(call.dtype(0), values), Tensor(i64, (total,)), Tensor(i64, (count,))
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
-        x = operands[0].reshape(-1)
-        found = np.unique(wide(x), return_inverse=True, return_counts=True, equal_nan=False)
-        return found[0].astype(x.dtype), found[1].reshape(-1).astype(np.int64), found[2].astype(np.int64)
+        (x,) = operands
+        axis = call["axis"]
+        rows = wide(x).reshape(1, -1) if axis is None else np.moveaxis(wide(x), axis, -1).reshape(-1, x.shape[axis])
+        places = np.lexsort(rows[::-1]) if len(rows) else np.arange(rows.shape[1])
+        rows = rows[:, places]
+        first = np.ones(len(places), bool)
+        first[1:] = (rows[:, 1:] != rows[:, :-1]).any(0)
+        inverse = np.empty(len(places), np.int64)
+        inverse[places] = np.cumsum(first) - 1
+        values = np.take(x.reshape(-1) if axis is None else x, places[first], axis or 0)
+        return values, inverse, np.bincount(inverse, minlength=int(first.sum())).astype(np.int64)
 
     def samples(self) -> Iterable[Sample]:
         yield sample(np.array([[3, 1, 3], [2, 1, 1]]))
@@ -123,3 +136,7 @@ class Unique(Op):
         yield sample(np.array([0.5, -1, 0.5], np.float16), note="f16")
         yield sample(np.array([True, False, True]), note="bool")
         yield sample(np.zeros((0, 2), np.float32), note="empty")
+        rows = np.array([[3, 1], [2, 5], [3, 1], [2, 4]])
+        yield sample(rows, axis=0, note="rows")
+        yield sample(rows.T.astype(np.float16), axis=-1, note="columns-f16")
+        yield sample(rows.reshape(2, 2, 2) > 2, axis=1, note="planes-bool")

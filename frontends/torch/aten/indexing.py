@@ -193,6 +193,21 @@ def unique(w: Lowering, x: Value, sorted: bool = True, return_inverse: bool = Fa
     return values, reshape(w, inverted, w.dims(x)), counts
 
 
+@lowers("aten.unique_dim")
+def unique_dim(
+    w: Lowering, x: Value, dim: int, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
+) -> Any:  # fmt: skip
+    return w.b.unique(x, axis=w.axis(x, dim))
+
+
+@lowers("aten.nonzero_static")
+def nonzero_static(w: Lowering, x: Value, size: Dim, fill_value: int = -1) -> Any:
+    """The first places, and lines of the fill value where there are fewer."""
+    found = places_of(w, x)
+    more = full(w, [size, w.rank(x)], fill_value, i64)
+    return w.b.slice(w.b.concat([found, more], axis=0), axes=[0], starts=[0], ends=[size], steps=[1])
+
+
 @lowers("aten.isin.Tensor_Tensor", "aten.isin.Tensor_Scalar", "aten.isin.Scalar_Tensor")
 def isin(w: Lowering, x: Number, test: Number, assume_unique: bool = False, invert: bool = False) -> Any:
     elements, wanted = w.promote(x, test)

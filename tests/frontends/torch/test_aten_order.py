@@ -80,6 +80,20 @@ def test_runs(case: Case) -> None:
 
 
 @cases(
+    rows=[lambda x: (torch.unique(x, dim=0), torch.unique(x, dim=0, return_inverse=True, return_counts=True), torch.unique(x,
+        dim=1), torch.unique(x[0], dim=0)), i("N", 2, low=0, high=1)],
+    rows_of_floats=[lambda x: torch.unique(x.round() + 0.0, dim=0, return_counts=True), f("N", 1)],
+    rows_of_bools=[lambda x: torch.unique(x, dim=-1, return_inverse=True), b(2, "N")],
+    places=[lambda x: (torch.nonzero_static(x, size=5), torch.nonzero_static(x, size=40, fill_value=7), torch.nonzero(x[0, 0]),
+        torch.nonzero_static(x[0, 0], size=2), torch.nonzero(x[:0])), i("N", 3, low=0, high=1)],
+    combined=[lambda x: (torch.combinations(x), torch.combinations(x, 3), torch.combinations(x, with_replacement=True)), f(5)],
+    none_read=[lambda x: (x.gather(0, torch.zeros((2, 0), dtype=torch.uint8)), x[:0].gather(0, torch.zeros(0).long())), f(5)],
+)  # fmt: skip
+def test_distinct(case: Case) -> None:
+    check(case)
+
+
+@cases(
     floats=[lambda x, y: (torch.diff(x), torch.diff(x, 2, 0), torch.diff(x, 9), torch.diff(x, 0, 0, y), torch.diff(x, 1, 0, y),
         torch.diff(x, 2, 0, y, y), torch.diff(x, 1, -1, None, x)), f("N", 4), f("N", 4)],
     bools=[lambda x: (torch.diff(x), torch.diff(x, 2), torch.diff(x, 1, 0, x)), b("N", 4)],
