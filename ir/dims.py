@@ -244,6 +244,14 @@ def _sum(left: Dim, right: Dim, sign: int) -> Dim:
     terms = dict(_terms(left))
     for monomial, coefficient in _terms(right):
         terms[monomial] = terms.get(monomial, 0) + sign * coefficient
+    alone = [(m[0], c) for m, c in terms.items() if c and len(m) == 1]
+    for remainder, factor in alone:  # x - x % k is x//k*k
+        if not isinstance(remainder, Function) or remainder.kind != "mod":
+            continue
+        dividend, divisor = remainder.args
+        if isinstance(divisor, int) and all(terms.get(m, 0) == -factor * c for m, c in _terms(dividend) if m):
+            rest = _normal(terms) - _normal({(remainder,): factor}) + factor * dividend
+            return rest - floordiv(dividend, divisor) * (factor * divisor)
     return _normal(terms)
 
 
@@ -334,7 +342,16 @@ def mod(dividend: Dim, divisor: Dim) -> Dim:
         raise ZeroDivisionError(f"{dividend} % 0")
     if not isinstance(divisor, int) or divisor < 0:
         return 0 if exact_quotient(dividend, divisor) is not None else _atom("mod", dividend, divisor)
-    rest = _normal({m: c if m else c % divisor for m, c in _terms(dividend) if c % divisor})
+    rest: Dim = 0
+    for monomial, coefficient in _terms(dividend):
+        if monomial and coefficient % divisor:
+            inner = monomial[0] if len(monomial) == 1 else None
+            whole = isinstance(inner, Function) and inner.kind == "mod" and mod(inner.args[1], divisor) == 0
+            rest = rest + (inner.args[0] * coefficient if whole else _normal({monomial: coefficient}))  # type: ignore[union-attr]
+        else:
+            rest = rest + coefficient % divisor
+    if rest != dividend:
+        return mod(rest, divisor)
     lo, hi = bounds(rest)
     return rest if lo >= 0 and hi < divisor else _atom("mod", rest, divisor)
 
@@ -458,6 +475,8 @@ def same(left: Dim, right: Dim) -> bool | None:
     if isinstance(left, int) and isinstance(right, int):
         return False
     difference = simplify(resolve(left) - resolve(right))
+    if isinstance(difference, Expr):
+        difference = _without_remainders(difference)
     if isinstance(difference, int):
         return difference == 0
     constant = dict(difference.terms).get((), 0)
@@ -466,6 +485,13 @@ def same(left: Dim, right: Dim) -> bool | None:
         return False
     lo, hi = bounds(difference)
     return False if lo > 0 or hi < 0 else None
+
+
+def _without_remainders(dim: Expr) -> Dim:
+    """The dim with ``x % k`` as ``x - x//k*k``, which may cancel out with what stands beside it."""
+    if not any(isinstance(atom, Function) and "%" in atom.key for monomial, _ in dim.terms for atom in monomial):
+        return dim
+    return _substitute(dim, {}, {}, {**_FUNCTIONS, "mod": lambda x, k: x - floordiv(x, k) * k})
 
 
 def extreme(dim: Dim) -> tuple[str, tuple[Dim, ...]] | None:
@@ -501,7 +527,9 @@ def substitute(dim: Dim, values: Mapping[Symbol, Dim]) -> Dim:
     return _substitute(dim, values, {})
 
 
-def _substitute(dim: Dim, values: Mapping[Symbol, Dim], done: dict[Expr, Dim]) -> Dim:
+def _substitute(
+    dim: Dim, values: Mapping[Symbol, Dim], done: dict[Expr, Dim], functions: Mapping[str, Callable[..., Any]] = _FUNCTIONS,
+) -> Dim:  # fmt: skip
     """The same; each part of the dim that stands there several times is rebuilt once."""
     if isinstance(dim, int):
         return dim
@@ -515,7 +543,7 @@ def _substitute(dim: Dim, values: Mapping[Symbol, Dim], done: dict[Expr, Dim]) -
             if isinstance(atom, Symbol):
                 term = term * values.get(atom, atom.dim)
             else:
-                term = term * _FUNCTIONS[atom.kind](*[_substitute(arg, values, done) for arg in atom.args])
+                term = term * functions[atom.kind](*[_substitute(arg, values, done, functions) for arg in atom.args])
         total = total + term
     done[dim] = total
     return total

@@ -200,7 +200,7 @@ def _push_same(w: Lowering, base: Value, new: Value) -> Value:
     return new
 
 
-def _refused(what: str) -> Push:
+def refused(what: str) -> Push:
     def push(w: Lowering, base: Value, new: Value) -> Value:
         raise Refusal(f"a write through {what} is not carried over", remedy="call .clone() before the write")
 
@@ -294,7 +294,7 @@ def _expand(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]
     )
     if old_shape == new_shape:
         return [Geometry(_push_same, base.strides, base.certain)]
-    return [Geometry(_refused("an expanded view, whose elements share storage,"), strides, base.certain)]
+    return [Geometry(refused("an expanded view, whose elements share storage,"), strides, base.certain)]
 
 
 def _same(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
@@ -321,7 +321,7 @@ def _slice(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value])
     axis = w.axis(base.value, args["dim"])
     size = w.dims(base.value)[axis]
     if isinstance(args["start"], Value):
-        push = _refused("a part that starts at a place that is data")
+        push = refused("a part that starts at a place that is data")
         return [Geometry(push, _simplest(w, results[0], _strides(w, base)), base.certain)]
     if "length" in args:
         start = args["start"]
@@ -392,7 +392,7 @@ def _diagonal(w: Lowering, base: Entry, args: dict[str, Any], results: list[Valu
 
 def _other(what: str) -> Rule:
     def rule(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
-        return [Geometry(_refused(what), None, False) for _ in results]
+        return [Geometry(refused(what), None, False) for _ in results]
 
     return rule
 
@@ -437,10 +437,18 @@ RULES: Final[dict[str, Rule]] = {
     "unfold": _other("sliding windows, whose elements share storage,"),
 }
 """How the results of torch's view ops lie in their base, by the op's name; None (a rule's result) for a copy."""
-AS_ELEMENTWISE: Final = frozenset(("clone", "dropout"))
-"""Ops whose new result keeps the order of its input's dims, as elementwise ones do, though no tag of torch says so."""
-ALWAYS_CONTIGUOUS: Final = frozenset(("contiguous", "reshape", "flatten", "cat", "stack", "matmul", "linear"))
-"""Ops whose new result is contiguous whatever the strides of the inputs; that of others may follow them."""
+AS_FIRST: Final = frozenset(("clone", "dropout", "to", "type_as", "_to_copy"))
+"""Ops whose new result keeps the order of its first input's dims, as elementwise ones do, though no tag of torch says so."""
+_ALWAYS_CONTIGUOUS: Final = frozenset(("contiguous", "reshape", "flatten", "cat", "stack", "matmul", "linear"))
+_OTHER_ORDERS: Final = (4, 5)
+
+
+def always_contiguous(name: str, rank: int) -> bool:
+    """Whether an op's new result is contiguous whatever the strides of the inputs; that of others may follow them.
+
+    Padding keeps a channels-last order, which only images and volumes have.
+    """
+    return name in _ALWAYS_CONTIGUOUS or (name in ("pad", "constant_pad_nd") and rank not in _OTHER_ORDERS)
 
 
 def geometry(
@@ -470,7 +478,7 @@ def elementwise_strides(w: Lowering, inputs: Sequence[Entry], result: Value) -> 
         return None, True
     if w.dims(first.value) != shape or any(e.strides is None and w.dims(e.value) == shape for e in inputs):
         return None, False
-    order = _order(first.strides)
+    order = order_of(first.strides)
     if order is None:
         return None, False
     strides: list[Dim] = [1] * len(shape)
@@ -481,12 +489,15 @@ def elementwise_strides(w: Lowering, inputs: Sequence[Entry], result: Value) -> 
     return _simplest(w, result, tuple(strides)), all(entry.certain for entry in inputs)
 
 
-def _order(strides: Shape) -> list[int] | None:
-    """The axes by falling stride, for strides that divide each other; None when that does not show."""
+def order_of(strides: Shape) -> list[int] | None:
+    """The axes by falling stride, for strides that divide each other; None when that does not show.
+
+    Strides that are the same at some sizes only belong to an axis of size 1 there, whose place says nothing.
+    """
     order: list[int] = []
     for axis, stride in enumerate(strides):
         place = len(order)
-        while place and bounds(stride - strides[order[place - 1]])[0] > 0:
+        while place and bounds(stride - strides[order[place - 1]])[0] >= 0 and stride != strides[order[place - 1]]:
             place -= 1
         if place and bounds(strides[order[place - 1]] - stride)[0] < 0:
             return None

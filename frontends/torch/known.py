@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from isthmus.frontends.torch.spans import Span, span_of
 from isthmus.ir import attributes, interpreter
 from isthmus.ir.dims import Dim, Symbol, resolve, symbols
 from isthmus.ir.errors import EvaluationError, IsthmusError
@@ -32,6 +33,7 @@ class Known:
     def __init__(self) -> None:
         self._depends: dict[Value, Dependence] = {}
         self._content: dict[Value, Any] = {}
+        self._spans: dict[Value, Span | None] = {}
         self.examples: dict[Value, Callable[[], Array]] = {}
         """The content that inputs have in the example, for guesses."""
 
@@ -73,6 +75,10 @@ class Known:
                 return None
             (self._content[value],) = interpreter.run(graph, arguments)
         return np.asarray(self._content[value])
+
+    def span(self, value: Value) -> Span | None:
+        """Between what numbers the elements of a value lie, whatever the inputs; None where nothing is known."""
+        return span_of(value, self._spans)
 
     def at(self, value: Value, sizes: Callable[[Symbol], int]) -> Array | None:
         """The content that a value has when symbols have these sizes; None when it depends on data."""

@@ -1,6 +1,7 @@
 """Data that the program takes out of the watched world: numbers, truths, content.
 
-An integer becomes a size bound to it; what depends on no input becomes a constant; all else is an error at the user's line.
+An integer becomes a size, bound to it where it is not computed from sizes; what depends on no input becomes a constant; all
+else is an error at the user's line.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import torch
 from isthmus.ir import dtypes
 from isthmus.ir.dims import INF
 from isthmus.ir.errors import CaptureError
+from isthmus.ir.shape_values import elements
 
 if TYPE_CHECKING:
     from isthmus.frontends.torch.watcher import Watcher
 
 
 def item(watcher: Watcher, tensor: torch.Tensor, what: str = "the number") -> Any:
-    """The only element of a tensor: a number where it depends on no input, else a size bound to it.
+    """The only element of a tensor: a number where it is the same for all inputs, else a size, bound to it if need be.
 
     Raises:
         CaptureError: it is a float or a bool that depends on an input.
@@ -30,8 +32,14 @@ def item(watcher: Watcher, tensor: torch.Tensor, what: str = "the number") -> An
     if content is not None:
         return _only(content)
     dtype = value.tensor.dtype
+    span = watcher.w.knowledge.span(value)
+    if span is not None and span[0] == span[1]:
+        return np.array(span[0]).astype(dtype.numpy).item()
     if not dtype.is_integer:
         escapes(watcher, what, tensor)
+    followed = elements(value)
+    if followed is not None and len(followed) == 1:
+        return watcher.sizes.give(followed[0])
     known = watcher.items.get(value)
     if known is None:
         b = watcher.w.b
@@ -62,6 +70,9 @@ def truth(watcher: Watcher, tensor: torch.Tensor) -> bool:
     """
     value = watcher.value(tensor)
     content = watcher.w.knowledge.content(value)
+    span = watcher.w.knowledge.span(value) if content is None else None
+    if span is not None and (span == (0, 0) or span[0] > 0 or span[1] < 0):
+        return span != (0, 0)
     if content is None:
         content = watcher.w.knowledge.at(value, watcher.sizes.hint_of)
         if content is None:

@@ -11,6 +11,7 @@ import torch
 
 from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.lowering import Lowering, lowers
+from isthmus.frontends.torch.strided import as_strided
 from isthmus.ir.graph import Value
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ SPECIALS: Final[dict[str, Callable[..., Any]]] = {
     "aten.numel.default": _numel,
     "prim.device.default": _device,
     "aten.batch_norm.default": _batch_norm,
+    "aten.as_strided.default": as_strided,
     "profiler._record_function_enter_new.default": _enter,
     "profiler._record_function_exit._RecordFunction": _exit,
     "aten._assert_tensor_metadata.default": _check,

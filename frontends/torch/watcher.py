@@ -396,13 +396,15 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
 
     def _fresh(self, plan: Plan, args: Any, value: Value) -> Entry:
         """The entry of a result with storage of its own."""
+        if plan.packet in aliases.AS_FIRST:
+            args = args[:1]
         inputs = [argument.entry for argument in args if argument.__class__ is Watched]
         if all(entry.strides is None and entry.certain for entry in inputs):
             return Entry(value)
-        if plan.pointwise or plan.packet in aliases.AS_ELEMENTWISE:
+        if plan.pointwise or plan.packet in aliases.AS_FIRST:
             strides, certain = elementwise_strides(self.w, inputs, value)
             return Entry(value, strides, certain)
-        return Entry(value, None, plan.packet in aliases.ALWAYS_CONTIGUOUS)
+        return Entry(value, None, aliases.always_contiguous(plan.packet, self.w.rank(value)))
 
     def _views(
         self, plan: Plan, bound: dict[str, Any], base: Entry, results: list[Value], options: Sequence[Any],

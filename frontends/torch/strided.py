@@ -1,0 +1,107 @@
+"""`as_strided`: a tensor read at other sizes and strides, by taking rows of what lies in its storage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from isthmus.frontends.torch import aliases
+from isthmus.frontends.torch.aten.common import permute, reshape
+from isthmus.frontends.torch.lowering import Lowering
+from isthmus.frontends.torch.relations import contiguous
+from isthmus.ir.dims import Dim, bounds, floordiv, product
+from isthmus.ir.dtypes import i64
+from isthmus.ir.errors import Refusal
+from isthmus.ir.graph import Value
+
+if TYPE_CHECKING:
+    from isthmus.frontends.torch.watcher import Watcher
+
+
+def as_strided(
+    watcher: Watcher, tensor: torch.Tensor, size: Sequence[Any], stride: Sequence[Any], storage_offset: Any = None
+) -> Any:
+    """A view of the elements of `tensor`, which must lie densely in their storage, and of nothing beside them.
+
+    Raises:
+        Refusal: it is not known how they lie, or the offset counts from the start of another tensor.
+    """
+    w = watcher.w
+    base = watcher.entry(tensor)
+    sizes, strides = watcher.take(size), watcher.take(stride)
+    if storage_offset is not None and base.base is not None:
+        raise Refusal("as_strided with an offset, of a view, is not carried over", remedy="take it of the whole tensor")
+    offset = 0 if storage_offset is None else watcher.take(storage_offset)
+    order = _dense_order(w, base)
+
+    def take(value: Value) -> Value:
+        return _strided(w, permute(w, value, order), sizes, strides, offset)
+
+    result = take(watcher.aliases.read(base))
+    push = aliases.refused("a view made by as_strided")
+    return watcher.tensor(result, aliases.view(base, result, take, push, tuple(strides), True), tensor.device)
+
+
+def _dense_order(w: Lowering, entry: aliases.Entry) -> list[int]:
+    """The axes as they lie in the storage, the outermost first."""
+    shape = w.dims(entry.value)
+    if entry.strides is None and entry.certain:
+        return list(range(len(shape)))
+    order = aliases.order_of(entry.strides) if entry.strides is not None and entry.certain else None
+    if order is not None:
+        assert entry.strides is not None
+        wanted = contiguous(tuple(shape[axis] for axis in order))
+        if all(w.same(shape[axis], 1) or w.same(entry.strides[axis], step) for axis, step in zip(order, wanted, strict=True)):
+            return order
+    raise Refusal("as_strided of a tensor whose elements do not lie densely, as far as is known", remedy="call .contiguous()")
+
+
+def _strided(w: Lowering, x: Value, sizes: list[Dim], strides: list[Dim], offset: Dim) -> Value:
+    """A contiguous value read at other sizes and strides.
+
+    Axes that run along the first one, and those that together run along the last elements, stay whole: the others are
+    one index of rows.
+    """
+    shape = w.dims(x)
+    last = offset + sum(((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)), start=0)
+    if not w.decide("<", last, product(shape)):
+        raise Refusal("as_strided reaches beyond the elements of the tensor", remedy="take it of the whole tensor")
+    left = [axis for axis, size in enumerate(sizes) if not w.same(size, 1)]
+
+    outer = [axis for axis in left if shape and not offset and _whole(w, axis, left, sizes, strides, shape)][:1]
+    left = [axis for axis in left if axis not in outer]
+    inner: list[int] = []
+    row: Dim = 1
+    while (axis := next((axis for axis in left if w.same(strides[axis], row)), None)) is not None:
+        rest = [other for other in left if other != axis]
+        wider = row * sizes[axis]
+        whole = (offset, product(shape[len(outer) :]), *(strides[other] for other in rest))
+        if not all(w.same(floordiv(each, wider) * wider, each) for each in whole):
+            break
+        inner.insert(0, axis)
+        left, row = rest, wider
+
+    index = w.tensor(floordiv(offset, row), i64)
+    for position, axis in enumerate(left):
+        places = w.b.mul(w.b.arange(start=0, stop=sizes[axis], dtype=i64), w.tensor(floordiv(strides[axis], row), i64))
+        index = w.b.add(index, reshape(w, places, [sizes[axis] if at == position else 1 for at in range(len(left))]))
+    rows = floordiv(product(shape[len(outer) :]), row)
+    taken = reshape(w, x, [*shape[: len(outer)], rows, row])
+    if left or not w.same(rows, 1):
+        taken = w.b.gather(taken, index, axis=len(outer))
+    kept = [*outer, *left, *inner]
+    split = reshape(w, taken, [sizes[axis] for axis in kept])
+    return reshape(w, permute(w, split, sorted(range(len(kept)), key=kept.__getitem__)), sizes)
+
+
+def _whole(
+    w: Lowering, axis: int, left: list[int], sizes: list[Dim], strides: list[Dim], shape: tuple[Dim, ...],
+) -> bool:  # fmt: skip
+    """Whether an axis runs along the first one of `shape`, and the others stay between its places."""
+    step = product(shape[1:])
+    if not (w.same(strides[axis], step) and w.same(sizes[axis], shape[0])):
+        return False
+    room = step - sum(((sizes[other] - 1) * strides[other] for other in left if other != axis), start=0)
+    return bounds(room)[0] > 0
