@@ -21,6 +21,18 @@ SEARCHED: Final = 65536
 """Constants of up to so many elements are looked through for what may be in them."""
 
 
+def along(b: Builder, x: Value, matrix: Value, axis: int) -> Value:
+    """An axis multiplied by a matrix [result, operand]."""
+    rank = len(x.tensor.shape or ())
+    if axis == rank - 1:
+        return b.matmul(x, b.permute(matrix, perm=[1, 0]))  # type: ignore[no-any-return]
+    if axis == rank - 2:
+        return b.matmul(matrix, x)  # type: ignore[no-any-return]
+    order = [*(other for other in range(rank) if other != axis), axis]
+    moved = b.matmul(b.permute(x, perm=order), b.permute(matrix, perm=[1, 0]))
+    return b.permute(moved, perm=[order.index(other) for other in range(rank)])  # type: ignore[no-any-return]
+
+
 def log1p(b: Builder, node: Node, x: Value) -> Any:
     """Exact for small x, where 1 + x loses it: W. Kahan's correction of the rounded sum."""
     up = b.add(x, 1.0)

@@ -21,6 +21,7 @@ from isthmus.backends.onnx import (
     pooling,
     quantization,
     recurrent,
+    resizing,
     shapes,
     table,
 )  # fmt: skip
@@ -35,7 +36,7 @@ from isthmus.ir.errors import FileError, Refusal, UnsupportedError, UsageError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.types import Tensor
 
-FAMILIES = (control, division, elementwise, indexing, neural, pooling, quantization, recurrent, shapes)
+FAMILIES = (control, division, elementwise, indexing, neural, pooling, quantization, recurrent, resizing, shapes)
 """The modules that fill the table of emitters."""
 
 

@@ -1,4 +1,4 @@
-"""Emitters of linear layers, convolutions, normalizations, attention and resize."""
+"""Emitters of linear layers, convolutions, normalizations and attention."""
 
 from __future__ import annotations
 
@@ -281,40 +281,3 @@ def _leaves_rows(mask: Value | None) -> bool:
         return None if times and not all(_finite(source) for source in sources or () if source is not None) else sources
 
     return every(mask, holds, told)
-
-
-# ---- resize
-
-@emits("resize")
-def _resize(e: Emitter, node: Node, x: str) -> Any:
-    attrs = node.attrs
-    shape, sizes, scales = shape_of(node), attrs["sizes"], attrs["scales"]
-    mode = attrs["mode"]
-    if attrs["coordinates"] == "half_pixel_symmetric" and e.opset < 19:
-        refuse("half_pixel_symmetric coordinates need opset 19")
-    if attrs["antialias"] and e.opset < 18:
-        refuse("antialiasing needs opset 18")
-    if mode == "cubic" and len(sizes) != 2:
-        refuse("onnxruntime resizes cubically over two axes only")
-    lead = len(shape) - len(sizes)
-    more: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": attrs["coordinates"]}
-    if mode == "nearest":
-        more["nearest_mode"] = attrs["nearest"]
-    if mode == "cubic":
-        more["cubic_coeff_a"] = attrs["cubic_coefficient"]
-    if attrs["antialias"]:
-        more |= {"antialias": 1, "exclude_outside": 1}  # torch leaves out what is beyond the edge
-    if scales is not None:
-        if not all(map(_follows, shape[lead:], sizes, scales)):
-            refuse("the sizes are not those that ONNX works out from the scales")
-        return e.op("Resize", x, None, e.constant([1.0] * lead + list(scales), dtypes.f32), **more)
-    if e.opset >= 18:
-        return e.op("Resize", x, None, None, e.sizes.vector(sizes), axes=list(range(lead, len(shape))), **more)
-    return e.op("Resize", x, None, None, e.sizes.vector((*shape[:lead], *sizes)), **more)
-
-
-def _follows(dim: Dim, size: Dim, scale: float) -> bool:
-    """Whether ONNX, which multiplies and rounds down, gives this size."""
-    if isinstance(dim, int):
-        return math.floor(dim * scale) == size
-    return scale == int(scale) and same(dim * int(scale), size) is True

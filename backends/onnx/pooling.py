@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from isthmus.backends.formulas import along
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.neural import ints, shape_of
 from isthmus.backends.onnx.table import emits, lowers, refuse
@@ -162,20 +163,11 @@ def _adaptive_by_matrices(b: Builder, node: Node, x: Value) -> Any:
     shape, wanted = shape_of(node), node.attrs["output_size"]
     if _plain(shape, wanted) or x.tensor.dtype.bits < 32:
         return None
-    rank = len(shape)
     for axis, out in enumerate(wanted, 2):
         size = shape[axis]
         if same(size, out) is True:
             continue
-        windows = _windows(b, size, out, x.tensor.dtype)
-        if axis == rank - 1:
-            x = b.matmul(x, b.permute(windows, perm=[1, 0]))
-        elif axis == rank - 2:
-            x = b.matmul(windows, x)
-        else:
-            order = [*(other for other in range(rank) if other != axis), axis]
-            moved = b.matmul(b.permute(x, perm=order), b.permute(windows, perm=[1, 0]))
-            x = b.permute(moved, perm=[order.index(other) for other in range(rank)])
+        x = along(b, x, _windows(b, size, out, x.tensor.dtype), axis)
     return x
 
 

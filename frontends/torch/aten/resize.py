@@ -32,12 +32,22 @@ def _resize(
         if factors is None or None in factors:
             w.unsupported("neither the size of the result nor a scale is given")
         output_size = [scaled(w, size, float(factor)) for size, factor in zip(space, factors, strict=True)]  # type: ignore[arg-type]
-    scales = None if factors is None or None in factors else [float(factor) for factor in factors]  # type: ignore[arg-type]
-    if attrs.get("antialias"):
-        shrinks = all(isinstance(a, int) and isinstance(b, int) and b <= a for a, b in zip(space, output_size, strict=True))
-        if not shrinks:
-            w.unsupported("antialiasing is carried over only where every axis shrinks", "leave antialias out when enlarging")
+    scales = None
+    if factors is not None and None not in factors:
+        given = zip(space, output_size, factors, strict=True)
+        scales = [_effective(w, size, out, float(factor), attrs, len(space)) for size, out, factor in given]  # type: ignore[arg-type]
     return w.b.resize(x, sizes=output_size, scales=scales, **attrs)
+
+
+def _effective(w: Lowering, size: Dim, out: Dim, factor: float, attrs: dict[str, Any], count: int) -> float:
+    """The scale that torch's CPU kernels compute with: where rounding made another ratio of the sizes, some go by that."""
+    mode = attrs["mode"]
+    halves = mode == "nearest" and attrs["nearest"] == "floor" and count == 2
+    if (halves or mode == "linear" or attrs.get("antialias")) and 1 < factor < 1.5 and w.decide("==", out, size):
+        return 1.0
+    if halves and 2 < factor < 2.5 and w.decide("==", out, 2 * size):
+        return 2.0
+    return factor
 
 
 def _upsample(name: str, count: int, **fixed: Any) -> None:

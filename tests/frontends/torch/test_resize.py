@@ -1,0 +1,35 @@
+"""Which scale torch's kernels compute with."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import interpolate
+
+import isthmus
+
+
+class Resize(nn.Module):
+    def __init__(self, mode: str, factor: float) -> None:
+        super().__init__()
+        self.mode, self.factor = mode, factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return interpolate(x, scale_factor=self.factor, mode=self.mode)
+
+
+@pytest.mark.parametrize("size", [2, 3, 9])
+@pytest.mark.parametrize("factor", [1.3, 2.3])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear"])
+def test_sizes_that_rounding_leaves_as_they_are_or_doubles(mode: str, factor: float, size: int) -> None:
+    for rank in {"linear": [1], "trilinear": [3], "nearest": [1, 2, 3], "nearest-exact": [1, 2, 3]}.get(mode, [2]):
+        x = torch.randn(1, 2, *[size] * rank)
+        isthmus.compile(Resize(mode, factor).eval(), x).verify(seeds=1)
+
+
+def test_a_size_that_may_stay_is_assumed_not_to() -> None:
+    net = isthmus.compile(Resize("bilinear", 1.3).eval(), torch.randn(1, 2, 10, 20), dynamic_shapes=({2: "H"},))
+    net.verify([torch.randn(1, 2, size, 20) for size in (4, 11)])
+    with pytest.raises(isthmus.errors.UsageError, match=r"holds only for \(13\*H\)//10 != H"):
+        net(torch.randn(1, 2, 3, 20))
