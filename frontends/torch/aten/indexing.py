@@ -268,26 +268,6 @@ def bincount(w: Lowering, x: Value, weights: Value | None = None, minlength: Dim
     return w.b.reduce_sum(w.b.where(found, w.b.unsqueeze(weights, axes=[1]), 0), axes=[0])
 
 
-@lowers("aten.histc")
-def histc(w: Lowering, x: Value, bins: int = 100, min: Number = 0, max: Number = 0) -> Any:
-    """How many elements lie in each of equal intervals; between the least and the greatest where no ends are given.
-
-    The number of the interval is worked out as torch does it (`LINEAR_INTERPOLATION`); the last one holds its end.
-    """
-    dtype = x.tensor.dtype
-    flat = reshape(w, x, [product(w.dims(x))])
-    least, greatest = w.tensor(min, dtype), w.tensor(max, dtype)
-    if min == max:
-        least, greatest = w.b.reduce_min(flat, axes=[0]), w.b.reduce_max(flat, axes=[0])
-        alike = w.b.eq(least, greatest)
-        least, greatest = (w.b.where(alike, w.b.add(end, by), end) for end, by in ((least, -1.0), (greatest, 1.0)))
-    inside = w.b.logical_and(w.b.ge(flat, least), w.b.le(flat, greatest))
-    place = w.b.floor(w.b.div(w.b.mul(w.b.sub(flat, least), float(bins)), w.b.sub(greatest, least)))
-    place = w.b.where(inside, w.b.minimum(place, float(bins - 1)), -1.0)
-    numbers = w.cast(w.b.arange(start=0, stop=bins, dtype=i64), dtype)
-    return w.b.reduce_sum(w.cast(w.b.eq(w.b.unsqueeze(place, axes=[1]), numbers), dtype), axes=[0])
-
-
 @lowers("aten.repeat_interleave.Tensor")
 def repeated_places(w: Lowering, repeats: Value, output_size: Dim | None = None) -> Any:
     """Each place as often as its element says: i comes from the first place whose running total of repeats exceeds i."""

@@ -196,9 +196,6 @@ def test_random(function: Callable[..., Any], dtype: str) -> None:
     one_hot=[lambda x: (F.one_hot(x, 6), F.one_hot(x)), i("N", 3, low=0, high=5)],
     bincount=[lambda x, v: (torch.bincount(x), torch.bincount(x, minlength=9), torch.bincount(x, v)), i("N", low=0, high=5),
         f("N")],
-    histc=[lambda x: (torch.histc(x), torch.histc(x, 5), torch.histc(x, 7, -1, 2), torch.histc(x[:1, :1], 4), torch.histc(x, 3,
-        2, 2)), f("N", "M")],
-    histc_of_numbers=[lambda x: torch.histc(x.float(), bins=6, min=0, max=5), i("N", low=-1, high=6)],
 )  # fmt: skip
 def test_indexing(case: Case) -> None:
     check(case)
