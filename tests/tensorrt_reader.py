@@ -29,7 +29,7 @@ CLASSES = {
     "FILL": "IFillLayer", "QUANTIZE": "IQuantizeLayer", "DEQUANTIZE": "IDequantizeLayer", "TRIP_LIMIT": "ITripLimitLayer",
     "RECURRENCE": "IRecurrenceLayer", "ITERATOR": "IIteratorLayer", "LOOP_OUTPUT": "ILoopOutputLayer",
     "CONDITION": "IConditionLayer", "CONDITIONAL_INPUT": "IIfConditionalInputLayer",
-    "CONDITIONAL_OUTPUT": "IIfConditionalOutputLayer",
+    "CONDITIONAL_OUTPUT": "IIfConditionalOutputLayer", "GRID_SAMPLE": "IGridSampleLayer",
 }  # fmt: skip
 
 
@@ -636,6 +636,14 @@ def resize(trt: Any, layer: Any, x: Any, dims: Any = None) -> Any:
             found = found + part * weights.reshape([-1 if other == axis else 1 for other in range(x.dim())]).to(value.dtype)
         value = found
     return value.to(x.dtype)
+
+
+@reads("GRID_SAMPLE")
+def grid_sample(trt: Any, layer: Any, x: Any, grid: Any) -> Any:
+    mode = {"LINEAR": "bilinear", "NEAREST": "nearest", "CUBIC": "bicubic"}[layer.interpolation_mode.name]
+    padding = {"FILL": "zeros", "CLAMP": "border", "REFLECT": "reflection"}[layer.sample_mode.name]
+    found = torch.nn.functional.grid_sample(wide(x), wide(grid), mode, padding, layer.align_corners)
+    return found.to(x.dtype)
 
 
 def _taps(layer: Any, length: int, size: int, scale: float) -> Iterator[tuple[Any, Any]]:

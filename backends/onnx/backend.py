@@ -22,6 +22,7 @@ from isthmus.backends.onnx import (
     quantization,
     recurrent,
     resizing,
+    sampling,
     shapes,
     table,
 )  # fmt: skip
@@ -36,7 +37,7 @@ from isthmus.ir.errors import FileError, Refusal, UnsupportedError, UsageError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.types import Tensor
 
-FAMILIES = (control, division, elementwise, indexing, neural, pooling, quantization, recurrent, resizing, shapes)
+FAMILIES = (control, division, elementwise, indexing, neural, pooling, quantization, recurrent, resizing, sampling, shapes)
 """The modules that fill the table of emitters."""
 
 

@@ -18,6 +18,7 @@ from isthmus.backends.tensorrt import (
     pooling,
     profiles,
     quantization,
+    sampling,
     shapes,
     table,
 )  # fmt: skip
@@ -30,7 +31,7 @@ from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import IsthmusError, UsageError
 from isthmus.ir.graph import Graph, Node, Value
 
-FAMILIES = (control, elementwise, indexing, layers, pooling, quantization, shapes)
+FAMILIES = (control, elementwise, indexing, layers, pooling, quantization, sampling, shapes)
 """The modules that fill the table of emitters."""
 
 WIDER: Final[dict[DType, tuple[DType, ...]]] = {

@@ -40,33 +40,30 @@ _WHAT: Final = {
 
 @contextmanager
 def swapped(watcher: Watcher) -> Iterator[None]:
-    """Swaps the methods, for a while."""
-    wrapped = ("contiguous", "is_contiguous")
-    saved = {name: torch.Tensor.__dict__.get(name) for name in (*_WHAT, *wrapped, "data")}
-    factories = {name: getattr(torch, name) for name in ("tensor", "as_tensor", "linspace")}
-    for name, what in _WHAT.items():
-        setattr(torch.Tensor, name, _method(watcher, name, what, getattr(torch.Tensor, name)))
-    torch.Tensor.contiguous = _contiguous(torch.Tensor.contiguous)
-    torch.Tensor.is_contiguous = _is_contiguous(torch.Tensor.is_contiguous)
-    for name in ("tensor", "as_tensor"):
-        setattr(torch, name, _factory(factories[name]))
-    torch.linspace = _linspace(watcher, factories["linspace"])
-    torch.Tensor.data = _data(watcher)
-    check = torch.nn.RNNBase.check_forward_args
-    torch.nn.RNNBase.check_forward_args = _check_packed(check)
-    torch._VF._pad_packed_sequence = _pad_packed(watcher, torch._VF._pad_packed_sequence)
+    """Swaps the methods, for a while, and functions of torch that ask more of sizes than their ops do."""
+    swaps: list[tuple[Any, str, Any]] = [
+        *((torch.Tensor, name, _method(watcher, name, what, getattr(torch.Tensor, name))) for name, what in _WHAT.items()),
+        (torch.Tensor, "contiguous", _contiguous(torch.Tensor.contiguous)),
+        (torch.Tensor, "is_contiguous", _is_contiguous(torch.Tensor.is_contiguous)),
+        (torch.Tensor, "data", _data(watcher)),
+        (torch, "tensor", _factory(torch.tensor)),
+        (torch, "as_tensor", _factory(torch.as_tensor)),
+        (torch, "linspace", _linspace(watcher, torch.linspace)),
+        (torch.nn.functional, "affine_grid", _affine_grid),
+        (torch.nn.RNNBase, "check_forward_args", _check_packed(torch.nn.RNNBase.check_forward_args)),
+        (torch._VF, "_pad_packed_sequence", _pad_packed(watcher, torch._VF._pad_packed_sequence)),
+    ]
+    saved = [(owner, name, vars(owner).get(name)) for owner, name, _ in swaps]
+    for owner, name, new in swaps:
+        setattr(owner, name, new)
     try:
         yield
     finally:
-        del torch._VF._pad_packed_sequence  # which torch looks up anew
-        torch.nn.RNNBase.check_forward_args = check
-        for name, old in saved.items():
+        for owner, name, old in saved:
             if old is None:
-                delattr(torch.Tensor, name)
+                delattr(owner, name)
             else:
-                setattr(torch.Tensor, name, old)
-        for name, original in factories.items():
-            setattr(torch, name, original)
+                setattr(owner, name, old)
 
 
 def _method(watcher: Watcher, name: str, what: str, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -203,6 +200,11 @@ def _linspace(watcher: Watcher, original: Callable[..., Any]) -> Callable[..., A
         return original(start, end, steps, **kwargs)
 
     return linspace
+
+
+def _affine_grid(theta: torch.Tensor, size: Any, align_corners: bool | None = None) -> torch.Tensor:
+    """`torch.nn.functional.affine_grid`, which asks for the least of the sizes; the op's row checks as well."""
+    return torch.affine_grid_generator(theta, size, bool(align_corners))
 
 
 def _pad_packed(watcher: Watcher, original: Callable[..., Any]) -> Callable[..., Any]:
