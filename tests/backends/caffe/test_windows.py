@@ -62,7 +62,7 @@ def test_any_pool_is_right_or_refused_for_what_the_user_wrote(seed: int) -> None
     if seed % 2:
         assert_right(nn.AvgPool2d(kernel, strides, padding, ceil, counted, divisor), shape, dialect)
         return
-    module = nn.MaxPool2d(kernel, strides, padding, dilation, ceil_mode=ceil)  # type: ignore[arg-type]
+    module = nn.MaxPool2d(kernel, strides, padding, dilation, ceil_mode=ceil)
     if dilation == 1:
         assert_right(module, shape, dialect)
     elif module(torch.randn(shape)).numel():
