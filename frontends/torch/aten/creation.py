@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+import torch
 
 from isthmus.frontends.torch.aten.common import Number, default_float, full
-from isthmus.frontends.torch.lowering import Lowering, Scalar, lowers
+from isthmus.frontends.torch.lowering import Lowering, Scalar, lowers, torch_dtype
+from isthmus.frontends.torch.weights import contents
 from isthmus.ir.dims import Dim, Expr, bounds, maximum
 from isthmus.ir.dtypes import DType, f64, i64
 from isthmus.ir.graph import Value
@@ -82,38 +84,37 @@ def arange(w: Lowering, end: Scalar, start: Scalar = 0, step: Scalar = 1, dtype:
 
 @lowers("aten.linspace", "aten.linspace.Tensor_Tensor", "aten.linspace.Tensor_Scalar", "aten.linspace.Scalar_Tensor")
 def linspace(w: Lowering, start: Number, end: Number, steps: Dim, dtype: DType | None = None) -> Any:
-    """The first half is counted from the start and the second from the end, as torch does, so that both are met."""
+    """The first half is counted from the start and the second from the end, as torch does, so that both are met.
+
+    Known ones are torch's own, whose integers depend on how many numbers its kernel makes at once.
+    """
     dtype = dtype or default_float()
-    work = dtype if dtype.is_float else default_float()
     if isinstance(steps, int) and isinstance(start, (int, float)) and isinstance(end, (int, float)):
-        return w.b.constant(_linspace(work.numpy.type(start), work.numpy.type(end), steps).astype(dtype.numpy))
-    first, last = w.tensor(start, work), w.tensor(end, work)
+        return w.b.constant(contents(torch.ops.aten.linspace.default(start, end, steps, dtype=torch_dtype(dtype))))
+    return w.cast(_spaced(w, start, end, steps, dtype, dtype if dtype.is_float else f64), dtype)
+
+
+@lowers("aten.logspace", "aten.logspace.Tensor_Tensor", "aten.logspace.Tensor_Scalar", "aten.logspace.Scalar_Tensor")
+def logspace(w: Lowering, start: Number, end: Number, steps: Dim, base: float = 10.0, dtype: DType | None = None) -> Any:
+    """Powers whose exponents are evenly spaced; known ones are torch's own."""
+    dtype = dtype or default_float()
+    if isinstance(steps, int) and isinstance(start, (int, float)) and isinstance(end, (int, float)):
+        return w.b.constant(contents(torch.ops.aten.logspace.default(start, end, steps, base, dtype=torch_dtype(dtype))))
+    return w.cast(w.b.pow(float(base), _spaced(w, start, end, steps, dtype, f64)), dtype)
+
+
+def _spaced(w: Lowering, start: Number, end: Number, steps: Dim, dtype: DType, work: DType) -> Value:
+    """Evenly spaced numbers between bounds that are rounded to the element type first."""
+    first, last = (w.cast(w.tensor(bound, dtype), work) for bound in (start, end))
     if steps == 1:
-        return w.cast(w.b.unsqueeze(first, axes=[0]), dtype)
+        return w.b.unsqueeze(first, axes=[0])  # type: ignore[no-any-return]
     number = w.b.arange(start=0, stop=steps, dtype=i64)
     step = w.b.div(w.b.sub(last, first), w.tensor(maximum(steps - 1, 1), work))
     forwards = w.b.add(first, w.b.mul(step, w.cast(number, work)))
     left = w.b.sub(w.tensor(steps - 1, i64), number)
     backwards = w.b.sub(last, w.b.mul(step, w.cast(left, work)))
     half = maximum(steps // 2, 2 - steps)  # a single one is the start
-    return w.cast(w.b.where(w.b.lt(number, w.tensor(half, i64)), forwards, backwards), dtype)
-
-
-def _linspace(start: Any, end: Any, steps: int) -> Any:
-    number = np.arange(steps)
-    if steps < 2:
-        return np.full(steps, start)
-    step = (end - start) / start.dtype.type(steps - 1)
-    forwards = start + step * number.astype(start.dtype)
-    backwards = end - step * (steps - 1 - number).astype(start.dtype)
-    return np.where(number < steps // 2, forwards, backwards)
-
-
-@lowers("aten.logspace")
-def logspace(w: Lowering, start: float, end: float, steps: int, base: float = 10.0, dtype: DType | None = None) -> Any:
-    dtype = dtype or default_float()
-    exponents = _linspace(np.float64(start), np.float64(end), steps)
-    return w.b.constant((float(base) ** exponents).astype(dtype.numpy))
+    return w.b.where(w.b.lt(number, w.tensor(half, i64)), forwards, backwards)  # type: ignore[no-any-return]
 
 
 @lowers("aten.eye", "aten.eye.m")

@@ -83,3 +83,24 @@ D = torch.float64
 )  # fmt: skip
 def test_gamma(case: Case) -> None:
     check(case)
+
+
+# ---- orthogonal polynomials
+
+CHEBYSHEV = " ".join(f"special.{shift}chebyshev_polynomial_{kind}" for shift in ("", "shifted_") for kind in "tuvw")
+OTHERS = " ".join(f"special.{name}" for name in (
+    "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p",
+))  # fmt: skip
+
+
+@named(f"{CHEBYSHEV} {OTHERS}")
+def test_orthogonal(name: str) -> None:
+    """Each element has its degree: below 0 there is none, fractions are cut off; known degrees with and without a loop."""
+    family = function(name)
+    edges = torch.tensor([edge for edge in EDGES if abs(edge) < 1e3 or abs(edge) == math.inf])
+    degrees = torch.tensor([-1.0, -0.5, 0.0, 1.0, 2.0, 6.9, 15.0, math.nan])[:, None]
+    check(Case(lambda x: family(torch.cat([x, edges]), degrees), f("N"), rtol=1e-4))
+    check(Case(lambda x: [family(x, n) for n in (-1, 0, 1, 2, 5, 20)], f("N", low=-1, high=1), rtol=1e-4, atol=1e-4))
+    check(Case(lambda x, n: (family(x, n), family(0.5, n), family(x[:0], n), family(n, x)), i("N", 3, low=-2), i(3, low=-1)))
+    check(Case(lambda x, n: family(x, n), b(2, 3), b(3)))
+    check(Case(lambda x, n: family(x, n), f("N", dtype=torch.float64), i(), rtol=1e-10))
