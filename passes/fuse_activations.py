@@ -166,6 +166,11 @@ def log_softmax(p: Any, x: Any, *, axis: Any) -> Any:
     return p.log(p.softmax(x, axis=axis))
 
 
+@log_softmax.becomes
+def _(b: Builder, m: Match) -> Any:
+    return b.log_softmax(m.x, axis=m.axis)
+
+
 @rule
 def log_softmax_by_sum(p: Any, x: Any, *, axes: Any) -> Any:
     """``x - logsumexp(x)`` along one axis."""
@@ -177,12 +182,20 @@ def _(b: Builder, m: Match) -> Any:
     return b.log_softmax(m.x, axis=m.axes[0]) if len(m.axes) == 1 else refuse("log_softmax runs along one axis", m.x)
 
 
-@log_softmax.becomes
+@rule
+def reduce_l2(p: Any, x: Any, *, axes: Any, keepdims: Any) -> Any:
+    """The square root of a sum of squares."""
+    return p.sqrt(p.reduce_sum(x**2, axes=axes, keepdims=keepdims))
+
+
+@reduce_l2.becomes
 def _(b: Builder, m: Match) -> Any:
-    return b.log_softmax(m.x, axis=m.axis)
+    if m.x.tensor.dtype.bits < 32:
+        return refuse("the squares of a narrow type overflow, and the length does not", m.x)
+    return b.reduce_l2(m.x, axes=m.axes, keepdims=m.keepdims)
 
 
 ACTIVATIONS: Final = (
     relu, silu, hard_sigmoid, hard_swish, mish, gelu, gelu_tanh, softmax, log_softmax,
-    log_softmax_by_sum, hard_sigmoid_line,
+    log_softmax_by_sum, hard_sigmoid_line, reduce_l2,
 )  # fmt: skip

@@ -12,7 +12,7 @@ from isthmus.ir.graph import Node, Value
 from isthmus.ir.op import Trait
 from isthmus.passes.chains import lossless
 from isthmus.passes.matcher import Match
-from isthmus.passes.rules import Refused, Replacement, Rewrite, Rule, constant_number, on, refuse, rule
+from isthmus.passes.rules import Refused, Replacement, Rewrite, Rule, constant_number, on, refuse, rule, sole_producer
 
 # ---- the bare form
 
@@ -68,8 +68,8 @@ def _(b: Builder, m: Match) -> Any:
 @on(Trait.LAYOUT)
 def group_norm(b: Builder, node: Node) -> Replacement:
     """``x[N, C, ...]`` as ``[N, G, ...]``, normalized over all axes from the third on, and brought back to its shape."""
-    norm = _only(node.operands[0])
-    grouping = None if norm is None or norm.op.name not in _GROUPED else _only(norm.operands[0])
+    norm = sole_producer(node.operands[0])
+    grouping = None if norm is None or norm.op.name not in _GROUPED else sole_producer(norm.operands[0])
     if norm is None or grouping is None or Trait.LAYOUT not in grouping.op.traits:
         return None
     x, grouped = grouping.operands[0], grouping.results[0].tensor.shape
@@ -87,11 +87,6 @@ def group_norm(b: Builder, node: Node) -> Replacement:
 
 
 _GROUPED: Final = ("layer_norm", "instance_norm")
-
-
-def _only(value: Value | None) -> Node | None:
-    """The producer of a value that has no other use."""
-    return value.producer if value is not None and len(value.uses) == 1 else None
 
 
 # ---- in a wider type

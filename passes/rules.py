@@ -60,6 +60,11 @@ def constant_number(value: Value) -> float | Refused:
     return float(weight.array().item())
 
 
+def sole_producer(value: Value | None) -> Node | None:
+    """The producer of a value that is used but once."""
+    return value.producer if value is not None and len(value.uses) == 1 else None
+
+
 Replacement: TypeAlias = "Value | Sequence[Value | None] | Refused | None"
 """Values for the root's results (None for one that is not used); a refusal; None where there is nothing to do."""
 

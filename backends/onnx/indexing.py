@@ -21,6 +21,7 @@ from isthmus.ir.graph import Node, Value
 _REDUCTIONS: Final = {
     "reduce_sum": ("ReduceSum", 13), "reduce_prod": ("ReduceProd", 18), "reduce_max": ("ReduceMax", 18),
     "reduce_min": ("ReduceMin", 18), "reduce_mean": ("ReduceMean", 18), "logsumexp": ("ReduceLogSumExp", 18),
+    "reduce_l2": ("ReduceL2", 18),
 }  # fmt: skip
 """Each with the opset from which its axes are an input and no longer an attribute."""
 
@@ -30,7 +31,7 @@ def _reduce(e: Emitter, node: Node, x: str) -> Any:
     op_type, as_input = _REDUCTIONS[node.op.name]
     axes, keep = node.attrs["axes"], int(node.attrs["keepdims"])
     if not axes:
-        return x
+        return e.op("Abs", x) if node.op.name == "reduce_l2" else x
     if node.op.name == "reduce_mean" and _may_be_empty(node):
         refuse("onnxruntime gives 0 for the mean of nothing")
     if node.op.name in ("reduce_max", "reduce_min") and e.dtype(x) is dtypes.bool_ and _may_be_empty(node):

@@ -193,6 +193,13 @@ def _tile(e: Emitter, node: Node, x: str) -> Any:
     return e.op("Tile", x, e.sizes.vector(node.attrs["repeats"])) if node.attrs["repeats"] else x
 
 
+@emits("depth_to_space")
+def _depth_to_space(e: Emitter, node: Node, x: str) -> Any:
+    if len(shape_of(node)) != 4:
+        refuse("ONNX's DepthToSpace takes [batch, channels, height, width]")
+    return e.op("DepthToSpace", x, blocksize=node.attrs["block"], mode=node.attrs["order"].upper())
+
+
 @emits("trilu", since=14)
 def _trilu(e: Emitter, node: Node, x: str) -> Any:
     diagonal = node.attrs["diagonal"]

@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from isthmus.ir.attributes import BOOL, DIM, DIMS, INT, INTS
+from isthmus.ir.attributes import BOOL, DIM, DIMS, INT, INTS, choice
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, maximum, minimum, mod
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
@@ -222,6 +222,54 @@ class Roll(Op):
         yield sample(_x(2, 3), shifts=[0], axes=[0], note="not-at-all")
         yield sample(np.arange(4), shifts=[1, 1], axes=[0, 0], note="twice-i64")
         yield sample(_x(2, 0), shifts=[1], axes=[1], note="empty")
+
+
+@register
+class DepthToSpace(Op):
+    """Channels become blocks of places: ``[..., C * b * b, H, W]`` becomes ``[..., C, H * b, W * b]``.
+
+    The channels are read as ``[C, b, b]`` in the order `crd`, as ``[b, b, C]`` in the order `dcr`.
+    """
+
+    name = "depth_to_space"
+    operands = operands("x: any T")
+    attributes = {"block": INT, "order": choice("crd", "dcr")("crd")}
+    traits = Trait.PURE | Trait.COARSE
+    source = "torch.pixel_shuffle; ONNX DepthToSpace-13"
+
+    def steps(self, call: Call) -> tuple[list[Dim], list[int], list[Dim]]:
+        """The shape with every axis by itself, the order that they come in, and the shape in the end."""
+        *lead, channels, height, width = call.shape(0)
+        block, n = call["block"], len(lead)
+        kept = channels // (block * block)
+        crd = call["order"] == "crd"
+        parts: list[Dim] = [kept, block, block] if crd else [block, block, kept]
+        places = (n, n + 3, n + 1, n + 4, n + 2) if crd else (n + 2, n + 3, n, n + 4, n + 1)
+        return [*lead, *parts, height, width], [*range(n), *places], [*lead, kept, height * block, width * block]
+
+    def infer(self, call: Call) -> Sequence[Type]:
+        x = call.tensor(0)
+        shape = call.shape(0)
+        if len(shape) < 3 or call["block"] < 1:
+            raise call.error("needs channels, two axes of places and a positive block", found=str(x))
+        squares = call["block"] ** 2
+        call.unify(shape[-3] // squares * squares, shape[-3], f"the channels and a multiple of {squares}")
+        return (Tensor(x.dtype, tuple(self.steps(call)[2])),)
+
+    def evaluate(self, call: Call, *operands: Any) -> Any:
+        apart, perm, whole = self.steps(call)
+        return operands[0].reshape(apart).transpose(perm).reshape(whole)
+
+    def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
+        apart, perm, whole = self.steps(call)
+        return b.reshape(b.permute(b.reshape(operands[0], shape=apart), perm=perm), shape=whole)
+
+    def samples(self) -> Iterable[Sample]:
+        x = _x(2, 8, 3, 5)
+        yield sample(x, block=2, symbolic=False)
+        yield sample(x, block=2, order="dcr", note="dcr", symbolic=False)
+        yield sample(x[0], block=1, note="3d", symbolic=False)
+        yield sample(np.arange(36).reshape(1, 9, 2, 2), block=3, note="i64", symbolic=False)
 
 
 @register

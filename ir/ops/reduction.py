@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -14,8 +14,12 @@ from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, product
 from isthmus.ir.dtypes import i64
 from isthmus.ir.op import OPS, Call, Op, Operand, Sample, Trait, operands, register, rng, sample
+from isthmus.ir.ops.activations import in_float32
 from isthmus.ir.ops.numerics import Elements, compute, follow, held, highest, lowest
 from isthmus.ir.types import Tensor, Type
+
+if TYPE_CHECKING:
+    from isthmus.ir.graph import Value
 
 Function = Callable[..., Any]
 
@@ -137,6 +141,25 @@ class LogSumExp(Reduction):
 
 
 OPS.register(LogSumExp("logsumexp", "x: float T", _logsumexp, "The logarithm of the sum of exponentials", "torch.logsumexp"))
+
+
+class Length(Reduction):
+    """The row `reduce_l2`: coarse, and rounded once."""
+
+    traits = Trait.PURE | Trait.COARSE
+
+    def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
+        def formula(b: Builder, call: Call, x: Value) -> Value:
+            return b.sqrt(b.reduce_sum(b.mul(x, x), **call.attrs))  # type: ignore[no-any-return]
+
+        return in_float32(b, call, formula, *operands)
+
+
+def _length(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return np.sqrt(np.sum(x * x, axis, x.dtype, keepdims=keepdims))
+
+
+OPS.register(Length("reduce_l2", "x: float T", _length, "The square root of the sum of squares", "ONNX ReduceL2-18"))
 
 
 @register

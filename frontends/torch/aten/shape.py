@@ -276,11 +276,7 @@ def broadcast_tensors(w: Lowering, tensors: list[Value]) -> Any:
 
 @lowers("aten.pixel_shuffle")
 def pixel_shuffle(w: Lowering, x: Value, upscale_factor: int) -> Any:
-    *lead, channels, height, width = w.dims(x)
-    r, n = upscale_factor, len(lead)
-    x = w.b.reshape(x, shape=[*lead, channels // (r * r), r, r, height, width])
-    x = w.b.permute(x, perm=[*range(n), n, n + 3, n + 1, n + 4, n + 2])
-    return w.b.reshape(x, shape=[*lead, channels // (r * r), height * r, width * r])
+    return w.b.depth_to_space(x, block=upscale_factor)
 
 
 @lowers("aten.pixel_unshuffle")
