@@ -260,7 +260,8 @@ class Sizes:
                 f"the model fixes the size {text} to {number}, but {names} was declared dynamic",
                 location=self.where(),
                 remedy=f"declare {names} static, or change the code so that it works for every size "
-                "(for example x.shape[0] in place of len(x), // in place of int(x / y), no range over a size)",
+                "(for example x.shape[0] in place of len(x), x.numel() in place of x.shape.numel(), // in place of "
+                "int(x / y), no range over a size)",
             )
         raise CaptureError(
             f"the model needs the number {text}, which depends on data",
