@@ -119,6 +119,10 @@ class Symbols:
         left, right = resolve(left), resolve(right)
         if (answer := self._as_inequality(left, right)) is not None:
             return answer
+        return self._join(left, right, assume)
+
+    def _join(self, left: Dim, right: Dim, assume: Callable[[str, Dim, Dim], None]) -> bool:
+        """The rest of `unify`, for dims that are not known to be the same or to differ."""
         solved = self._solve(left, right)
         if solved is None:
             assume("==", left, right)
@@ -189,9 +193,15 @@ class Symbols:
                 candidates[symbol] = coefficient
         if not candidates:
             return None
-        # The youngest symbol gives way, so that the names the user knows survive.
-        symbol = next((symbol for symbol in reversed(self.by_name.values()) if symbol in candidates), next(iter(candidates)))
-        return symbol, symbol.dim - difference if candidates[symbol] == 1 else symbol.dim + difference
+        # The youngest symbol gives way, so that the names the user knows survive; before it one that is a sum of others.
+        found = {
+            symbol: symbol.dim - difference if coefficient == 1 else symbol.dim + difference
+            for symbol, coefficient in candidates.items()
+        }
+        young = [symbol for symbol in reversed(self.by_name.values()) if symbol in found] or list(found)
+        sums = [s for s in young if not any(c < 0 for m, c in getattr(found[s], "terms", ()) if m)]
+        symbol = (sums or young)[0]
+        return symbol, found[symbol]
 
     def narrow(self, symbol: Symbol, lo: Bound = -INF, hi: Bound = INF) -> None:
         """Shrink the range of a symbol."""
@@ -211,6 +221,9 @@ class Symbols:
             return True
         self.assume(relation, left, right)
         self._state(left - right, least, most)
+        lo, hi = self.span(left - right)
+        if lo == hi:  # with what was assumed before, this makes them the same
+            self._join(left, right + int(lo), lambda *_: None)
         return True
 
 

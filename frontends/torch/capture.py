@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 from isthmus.frontends import weight_files
 from isthmus.frontends.base import Array, Captured
 from isthmus.frontends.torch import aten as aten
+from isthmus.frontends.torch import containers
 from isthmus.frontends.torch.control import composite
 from isthmus.frontends.torch.escapes import swapped
 from isthmus.frontends.torch.given import Given
@@ -92,10 +93,12 @@ class TorchCaptured(Captured):
             if self.written and self.source.module is not None:  # the model may write to these; its own stay as they are
                 everything = {**dict(self.source.module.named_parameters()), **dict(self.source.module.named_buffers())}
                 state = {name: everything[name].detach().clone() for name in self.written if name in everything}
+            # Containers of their own: a model may fill a cache that it is given.
+            args, kwargs = pytree.tree_unflatten(*flatten((tuple(args), dict(kwargs or {}))))
             if state:
-                results = torch.func.functional_call(self.source.module, state, args, dict(kwargs or {}))
+                results = torch.func.functional_call(self.source.module, state, args, kwargs)
             else:
-                results = self.source.call(*args, **(kwargs or {}))
+                results = self.source.call(*args, **kwargs)
         arrays = [
             contents(leaf) if isinstance(leaf, torch.Tensor) else np.asarray(leaf)
             for leaf, known in zip(flatten(results)[0], self.leaves, strict=True)
@@ -240,7 +243,6 @@ def _watch(
         watcher.label(tensor.entry, f"the input {leaf.name}")
         watcher.w.knowledge.examples[value] = partial(contents, leaf.tensor)
         tensors.append(tensor)
-    args, kwargs = inputs.rebuild(tensors)
     try:
         with (
             flags(options.export_flags),
@@ -251,6 +253,7 @@ def _watch(
             watcher,
             below_autograd(),
         ):
+            args, kwargs = inputs.rebuild(tensors)
             leaves, spec = flatten(source.call(*args, **kwargs))
             values = watcher.outputs(leaves)
             written = _written(watcher, source.modules)
@@ -340,9 +343,11 @@ def _report(watcher: Watcher, written: dict[str, Value], options: CaptureOptions
 
 def _output_names(first: Watch, options: CaptureOptions, names: Sequence[str] | None) -> list[str]:
     count = len(first.graph.outputs)
+    # Containers may compute with what they are made of, and a watched tensor computes no more.
+    ended = [torch.empty([0] * leaf.dim()) if isinstance(leaf, torch.Tensor) else leaf for leaf in first.leaves]
     paths = [
-        "_".join(str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", "")))) for key in path)
-        for path, leaf in pytree.tree_flatten_with_path(pytree.tree_unflatten(first.leaves, first.spec))[0]
+        "_".join(str(containers.word(key)) for key in path)
+        for path, leaf in pytree.tree_flatten_with_path(pytree.tree_unflatten(ended, first.spec))[0]
         if isinstance(leaf, (torch.Tensor, torch.SymInt, torch.SymFloat))
     ]
     found = ["output" if not path else f"output_{path}" if path[0].isdigit() else path for path in paths] + (

@@ -12,6 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from isthmus.frontends.base import Array, TensorSpec
+from isthmus.frontends.torch import containers
 from isthmus.frontends.torch.binding import flat_call
 from isthmus.frontends.torch.lowering import dtype_of, torch_dtype
 from isthmus.frontends.torch.weights import contents
@@ -44,21 +45,6 @@ class Leaf:
         self.high = 1
 
 
-def _known_dataclasses(tree: Any) -> None:
-    """Makes torch's pytrees look into the dataclasses that the arguments are made of."""
-    stack = [tree]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, (list, tuple)):
-            stack += item
-        elif isinstance(item, Mapping):
-            stack += item.values()
-        elif dataclasses.is_dataclass(item) and not isinstance(item, (type, TensorSpec)):
-            if type(item) not in pytree.SUPPORTED_NODES:
-                pytree.register_dataclass(type(item))
-            stack += [getattr(item, f.name) for f in dataclasses.fields(item)]
-
-
 def _leaf(item: Any) -> bool:
     return isinstance(item, (torch.Tensor, TensorSpec))
 
@@ -76,8 +62,8 @@ def _told_apart(leaves: list[Any]) -> list[Any]:
 
 
 def flatten(tree: Any) -> tuple[list[Any], pytree.TreeSpec]:
-    """The leaves of nested tuples, lists, dicts and dataclasses, and their structure."""
-    _known_dataclasses(tree)
+    """The leaves of nested containers, and their structure."""
+    containers.register(tree)
     leaves, spec = pytree.tree_flatten(tree, is_leaf=_leaf)
     return leaves, spec
 
@@ -184,12 +170,12 @@ class Inputs:
         if _leaf(item):
             self._axes(path, self._of[id(item)], spec)
             return
-        if dataclasses.is_dataclass(item) and not isinstance(item, type):
-            item = {f.name: getattr(item, f.name) for f in dataclasses.fields(item)}
-            if dataclasses.is_dataclass(spec) and not isinstance(spec, type):
-                spec = {f.name: getattr(spec, f.name) for f in dataclasses.fields(spec)}
-            elif isinstance(spec, (tuple, list)):
+        if not isinstance(item, (tuple, list, Mapping)):
+            item = containers.parts(item) or item
+            if isinstance(item, Mapping) and isinstance(spec, (tuple, list)):
                 spec = dict(zip(item, spec, strict=False))
+            elif isinstance(item, Mapping):
+                spec = containers.parts(spec) or spec
         if isinstance(item, Mapping) and isinstance(spec, Mapping):
             for key, part in spec.items():
                 if key not in item:
@@ -405,15 +391,9 @@ def _walk(path: str, item: Any) -> Iterator[tuple[str, Any]]:
     """Every tensor in an argument with its path in words."""
     if _leaf(item):
         yield path, item
-    elif isinstance(item, Mapping):
-        for key, part in item.items():
+    else:
+        for key, part in (containers.parts(item) or {}).items():
             yield from _walk(f"{path}_{key}", part)
-    elif isinstance(item, (tuple, list)):
-        for index, part in enumerate(item):
-            yield from _walk(f"{path}_{index}", part)
-    elif dataclasses.is_dataclass(item) and not isinstance(item, type):
-        for f in dataclasses.fields(item):
-            yield from _walk(f"{path}_{f.name}", getattr(item, f.name))
 
 
 class _Derived:

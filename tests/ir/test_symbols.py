@@ -55,6 +55,16 @@ def test_an_equality_that_nothing_solves_is_remembered() -> None:
     assert symbols.same(3 * c, 2 * a) is True
 
 
+def test_two_inequalities_make_an_equality() -> None:
+    symbols = Symbols()
+    n, t, p = (symbols.declare(name).dim for name in "ntp")
+    assert symbols.constrain("<=", n + p, t)
+    assert symbols.same(t, n + p) is None
+    assert symbols.constrain("<=", t, n + p)
+    assert resolve(t) == n + p, "a symbol that is a sum of others gives way, though it is older than one of them"
+    assert [str(assumption) for assumption in symbols.assumptions] == ["n + p <= t", "t <= n + p"]
+
+
 def test_facts_are_no_assumptions() -> None:
     symbols = Symbols()
     n, a, b = symbols.declare("N").dim, symbols.fresh(), symbols.fresh()
