@@ -184,6 +184,60 @@ class AttentionPool(nn.Module):
         return self.attention(self.query.expand(x.shape[0], -1, -1), x, x, key_padding_mask=hidden)
 
 
+class Classifier(nn.Module):
+    """Tokens through a recurrent layer of any kind; the last states of both directions are looked at."""
+
+    def __init__(self, kind: str, **options: Any) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(100, 16)
+        self.layers = getattr(nn, kind)(16, 24, num_layers=2, batch_first=True, bidirectional=True, dropout=0.1, **options)
+        width = options.get("proj_size", 24)
+        self.head = nn.Linear(4 * width, 5)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Scores of the classes."""
+        y, state = self.layers(self.embed(ids))
+        hidden = state[0] if isinstance(state, tuple) else state
+        return self.head(torch.cat([y.mean(1), hidden[-2], hidden[-1]], 1))
+
+
+class PackedTagger(nn.Module):
+    """Sequences of several lengths, packed: a tag for each element, and the last state of each sequence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.LSTM(8, 16, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(32, 6)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores of the tags, and the states."""
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        y, (hidden, _) = self.layer(packed)
+        y, _ = nn.utils.rnn.pad_packed_sequence(y, batch_first=True)
+        return self.head(y), hidden
+
+
+class SpatialTransformer(nn.Module):
+    """A net looks at the image and says where to look again, by an affine grid."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.localization = nn.Sequential(
+            nn.Conv2d(1, 8, 7), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(8, 10, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(),
+            nn.Linear(10 * 3 * 3, 32), nn.ReLU(), nn.Linear(32, 6),
+        )  # fmt: skip
+        self.layers = nn.Sequential(
+            nn.Conv2d(1, 10, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(10, 20, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(),
+            nn.Linear(20 * 4 * 4, 50), nn.ReLU(), nn.Linear(50, 10), nn.LogSoftmax(1),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Log-probabilities of the digits."""
+        theta = self.localization(x).view(-1, 2, 3)
+        grid = F.affine_grid(theta, list(x.shape), align_corners=False)
+        return self.layers(F.grid_sample(x, grid, align_corners=False))
+
+
 def image(channels: int = 3, size: int = 32) -> Callable[[], tuple[Tensor]]:
     """What makes two images."""
     return lambda: (torch.randn(2, channels, size, size + 8),)
@@ -212,4 +266,16 @@ ENTRIES: list[Entry] = [
         "attention pooling", AttentionPool, lambda: (torch.randn(2, 7, 32), torch.tensor([1, 7])), (SEQUENCE, {0: "N"}),
         ({"N": 1, "S": 9}, {"N": 3, "S": 12}),
     ),
+    *(
+        entry(f"{name} classifier", make, lambda: (torch.randint(0, 100, (2, 7)),), (SEQUENCE,), SERIES)
+        for name, make in (
+            ("LSTM", lambda: Classifier("LSTM")), ("LSTM with projections", lambda: Classifier("LSTM", proj_size=12)),
+            ("GRU", lambda: Classifier("GRU")), ("RNN", lambda: Classifier("RNN")),
+        )
+    ),
+    entry(
+        "LSTM, packed", PackedTagger, lambda: (torch.randn(2, 7, 8), torch.tensor([1, 7])), (SEQUENCE, {0: "N"}),
+        ({"N": 1, "S": 9}, {"N": 3, "S": 12}),
+    ),
+    entry("spatial transformer", SpatialTransformer, lambda: (torch.randn(2, 1, 28, 28),), ({0: "N"},), BATCH),
 ]  # fmt: skip
