@@ -26,6 +26,7 @@ from isthmus.frontends.torch.aten import (
     scatter,
     shape,
     slicing,
+    tables,
 )
 
 __all__ = [
@@ -54,4 +55,5 @@ __all__ = [
     "scatter",
     "shape",
     "slicing",
+    "tables",
 ]

@@ -8,9 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from isthmus.frontends.torch.aten.arithmetic import add, mul, sub
-from isthmus.frontends.torch.aten.common import broadcast, expand, full, integer, permute, reshape
-from isthmus.frontends.torch.aten.reduction import vector_norm
+from isthmus.frontends.torch.aten.arithmetic import add, clamp_min, div, mul, sub
+from isthmus.frontends.torch.aten.common import broadcast, expand, full, integer, permute, places_of, reshape
+from isthmus.frontends.torch.aten.reduction import sum_, vector_norm
+from isthmus.frontends.torch.aten.shape import squeeze
+from isthmus.frontends.torch.aten.slicing import part
 from isthmus.frontends.torch.lowering import Lowering, Scalar, lowers
 from isthmus.ir.dims import product
 from isthmus.ir.dtypes import DType, i64
@@ -216,3 +218,39 @@ def pairwise_distance(w: Lowering, x1: Value, x2: Value, p: float = 2, eps: floa
 def cdist(w: Lowering, x1: Value, x2: Value, p: float = 2, compute_mode: int | None = None) -> Any:
     left, right = w.b.unsqueeze(x1, axes=[w.rank(x1) - 1]), w.b.unsqueeze(x2, axes=[w.rank(x2) - 2])
     return vector_norm(w, w.b.sub(left, right), p, -1)
+
+
+@lowers("aten._pdist_forward")
+def pdist(w: Lowering, x: Value, p: float = 2) -> Any:
+    """The distance of each row to each one behind it."""
+    count = w.dims(x)[0]
+    place = w.b.arange(start=0, stop=count, dtype=i64)
+    pairs = places_of(w, w.b.lt(w.b.unsqueeze(place, axes=[1]), place))
+    w.b.graph.symbols.know(w.dims(pairs)[0], count * (count - 1) // 2)
+    left, right = (w.b.gather(x, w.b.squeeze(part(w, pairs, 1, side, side + 1), axes=[1]), axis=0) for side in (0, 1))
+    return vector_norm(w, w.b.sub(left, right), p, 1)
+
+
+# ---- covariance
+
+
+@lowers("aten.cov")
+def cov(
+    w: Lowering, x: Value, correction: int = 1, fweights: Value | None = None, aweights: Value | None = None
+) -> Any:  # fmt: skip
+    """Of variables in rows; `fweights` say how often an observation counts, `aweights` what it weighs."""
+    x = w.b.reshape(x, shape=[1, product(w.dims(x))]) if w.rank(x) < 2 else x
+    given = [each for each in (fweights, aweights) if each is not None]
+    for each in given:
+        w.b.check(w.b.ge(each, 0), message="cov: weights cannot be negative")
+    weights = mul(w, *given) if len(given) == 2 else given[0] if given else None
+    total = w.tensor(w.dims(x)[1], i64) if weights is None else sum_(w, weights)
+    if given:
+        w.b.check(w.b.ne(total, 0), message="cov: weights sum to zero, and cannot be normalized")
+    weighted = x if weights is None else mul(w, x, weights)
+    x = sub(w, x, div(w, sum_(w, weighted, 1, True), total))
+    factor = sub(w, total, correction)
+    if aweights is not None and correction:
+        factor = sub(w, total, div(w, mul(w, sum_(w, mul(w, weights, aweights)), correction), total))
+    columns = w.b.permute(x if weights is None else mul(w, x, weights), perm=[1, 0])
+    return squeeze(w, div(w, w.b.matmul(*w.promote(x, columns)), clamp_min(w, factor, 0)))

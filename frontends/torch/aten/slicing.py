@@ -216,6 +216,19 @@ def column_stack(w: Lowering, tensors: list[Value]) -> Any:
     return cat(w, columns, 1)
 
 
+@lowers("aten.block_diag")
+def block_diag(w: Lowering, tensors: list[Value]) -> Any:
+    """Matrices along the diagonal, zeros beside them; vectors are rows."""
+    blocks = [reshape(w, each, (1,) * (2 - w.rank(each)) + w.dims(each)) for each in w.promote(*tensors)]
+    widths = [w.dims(block)[1] for block in blocks]
+    before: Dim = 0
+    rows = []
+    for block, width in zip(blocks, widths, strict=True):
+        rows.append(pad(w, block, [before, sum(widths) - before - width]))
+        before = before + width
+    return rows[0] if len(rows) == 1 else w.b.concat(rows, axis=0)
+
+
 # ---- around
 
 _MODES: Final = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}

@@ -91,6 +91,8 @@ def test_shapes(case: Case) -> None:
         f("N", 3)],
     stacks=[lambda x, y: (torch.hstack([x, y]), torch.vstack([x, y]), torch.dstack([x, y]), torch.column_stack([x[:, 0], y]),
                           torch.hstack([x[0], y[0]]), torch.vstack([x[0], y])), f("N", 3), f("N", 3)],
+    blocks=[lambda x, k: (torch.block_diag(x, x[0], k), torch.block_diag(x), torch.block_diag(x[0, 0], x.bool())), f("N", 3),
+        i(2, 2)],
     pad=[lambda x: (F.pad(x, (1, 2)), F.pad(x, (0, 1, 2, 0), value=1.5), F.pad(x, (-1, 1)), F.pad(x, (0, 0, -1, -1)), F.pad(x,
         (1, 1, 0, 0, 2, 1))),
          f("N", 3, 4)],
