@@ -7,14 +7,17 @@ else is an error at the user's line.
 from __future__ import annotations
 
 import linecache
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
 
+from isthmus.frontends.torch import guards
 from isthmus.ir import dtypes
 from isthmus.ir.dims import INF
 from isthmus.ir.errors import CaptureError
+from isthmus.ir.graph import Value
 from isthmus.ir.shape_values import elements
 
 if TYPE_CHECKING:
@@ -63,7 +66,8 @@ def _only(content: np.ndarray[Any, Any]) -> Any:
 def truth(watcher: Watcher, tensor: torch.Tensor) -> bool:
     """Whether a tensor is true, for a branch of the program.
 
-    Where that depends on sizes alone it is decided at the sizes of this run, and said; the second watch checks it.
+    Where that depends on sizes alone it is decided at the sizes of this run, and said; the second watch checks it. Where
+    one answer leads to an exception only, it is the other, and the graph checks it.
 
     Raises:
         CaptureError: it depends on data.
@@ -76,11 +80,21 @@ def truth(watcher: Watcher, tensor: torch.Tensor) -> bool:
     if content is None:
         content = watcher.w.knowledge.at(value, watcher.sizes.hint_of)
         if content is None:
-            escapes(watcher, "the truth", tensor)
+            guard = guards.passing(watcher.provenance.outside)
+            return escapes(watcher, "the truth", tensor) if guard is None else _checked(watcher, value, *guard)
         watcher.notes.append(
             f"a branch on sizes was decided to be {bool(content)}: `{_line(watcher)}` ({watcher.provenance.here()})"
         )
     return bool(content)
+
+
+def _checked(watcher: Watcher, value: Value, answer: bool, asker: FrameType) -> bool:
+    """The only answer that raises no exception, which the graph checks."""
+    b = watcher.w.b
+    holds = watcher.w.cast(value, dtypes.bool_)
+    line = linecache.getline(asker.f_code.co_filename, asker.f_lineno).strip()
+    b.check(holds if answer else b.logical_not(holds), message=f"the model raises an exception at `{line}`")
+    return answer
 
 
 def _line(watcher: Watcher) -> str:
