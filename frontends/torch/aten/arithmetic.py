@@ -51,25 +51,14 @@ for _name, _op in _ROUNDING.items():
     _unary(_name, _op, lambda w, x: x if x.tensor.dtype.is_float else None)
 
 
-def _unsigned(x: Value) -> bool:
-    return not x.tensor.dtype.is_signed
-
-
 @lowers("aten.abs", "aten.absolute")
 def abs_(w: Lowering, x: Value) -> Any:
-    return x if _unsigned(x) else w.b.abs(x)
+    return w.b.abs(x) if x.tensor.dtype.is_signed else x
 
 
 @lowers("aten.sign", "aten.sgn")
 def sign(w: Lowering, x: Value) -> Any:
     return x if x.tensor.dtype is bool_ else w.b.sign(x)
-
-
-@lowers("aten.signbit")
-def signbit(w: Lowering, x: Value) -> Any:
-    if x.tensor.dtype.is_float:
-        w.unsupported("the sign of zeros and nans cannot be read", "use x < 0")
-    return full(w, w.dims(x), False, bool_) if _unsigned(x) else w.b.lt(x, 0)
 
 
 @lowers("aten.square")
@@ -104,9 +93,10 @@ def round_decimals(w: Lowering, x: Value, decimals: int) -> Any:
 
 @lowers("aten.logit", "aten.special_logit")
 def logit(w: Lowering, x: Value, eps: float | None = None) -> Any:
+    """Where the bounds ``eps`` and ``1 - eps`` cross, what is below the first one becomes it, also if above the other."""
     x = w.floating(x)
     if eps is not None:
-        x = w.b.clip(x, eps, 1 - eps)
+        x = w.b.clip(x, eps, 1 - eps) if eps <= 0.5 else w.b.where(w.b.lt(x, eps), eps, w.b.minimum(x, 1 - eps))
     return w.b.log(w.b.div(x, w.b.sub(1, x)))
 
 
@@ -369,7 +359,7 @@ def sinc(w: Lowering, x: Value) -> Any:
     return w.b.where(w.b.eq(angle, 0), 1, w.b.div(w.b.sin(angle), angle))
 
 
-def _logaddexp(name: str, log: str, exp: str) -> None:
+def _logaddexp(name: str, log: str, exp: str) -> Callable[[Lowering, Value, Value], Any]:
     def lowering(w: Lowering, x: Value, other: Value) -> Any:
         x, y = w.promote(x, other)
         greater = w.b.maximum(x, y)
@@ -379,10 +369,10 @@ def _logaddexp(name: str, log: str, exp: str) -> None:
         return w.b.where(both_infinite, x, total)
 
     lowering.__qualname__ = lowering.__name__ = name
-    lowers(f"aten.{name}")(lowering)
+    return lowers(f"aten.{name}")(lowering)
 
 
-_logaddexp("logaddexp", "log", "exp")
+logaddexp = _logaddexp("logaddexp", "log", "exp")
 _logaddexp("logaddexp2", "log2", "exp2")
 
 

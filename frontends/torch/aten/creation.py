@@ -157,6 +157,14 @@ for _name, (_alpha, _beta) in _WINDOWS.items():
     _window(_name, _alpha, _beta)
 
 
+@lowers("aten.kaiser_window", "aten.kaiser_window.periodic", "aten.kaiser_window.beta")
+def kaiser_window(
+    w: Lowering, window_length: int, periodic: bool = True, beta: float = 12.0, dtype: DType | None = None
+) -> Any:
+    whole = np.kaiser(window_length + periodic, beta)[:window_length] if window_length > 1 else np.ones(window_length)
+    return w.b.constant(whole.astype((dtype or default_float()).numpy))
+
+
 # ---- random
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from isthmus.frontends.torch.aten.common import reshape, truth
 from isthmus.frontends.torch.aten.slicing import part
 from isthmus.frontends.torch.lowering import Lowering, Scalar, lowers
-from isthmus.ir.dims import product
+from isthmus.ir.dims import bounds, product
 from isthmus.ir.dtypes import DType, bool_, i64, u8
 from isthmus.ir.graph import Value
 
@@ -253,4 +253,6 @@ def matrix_norm(
     summed, compared = (row, column) if abs(ord) == 1 else (column, row)  # type: ignore[arg-type]
     sums = _norm(w, x if dtype is None else w.cast(x, dtype), 1, [summed], True)
     extreme = (w.b.reduce_max if ord > 0 else w.b.reduce_min)(sums, axes=[compared], keepdims=True)  # type: ignore[operator]
+    if ord > 0 and bounds(w.dims(x)[compared])[0] == 0:  # type: ignore[operator]
+        extreme = w.b.maximum(extreme, 0)  # of nothing
     return extreme if keepdim else w.b.squeeze(extreme, axes=sorted([row, column]))

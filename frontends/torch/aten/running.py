@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
-from isthmus.frontends.torch.aten.arithmetic import limits
+from isthmus.frontends.torch.aten.arithmetic import limits, logaddexp
 from isthmus.frontends.torch.aten.common import full, permute, reshape
 from isthmus.frontends.torch.aten.slicing import part
 from isthmus.frontends.torch.lowering import Lowering, lowers
@@ -33,29 +34,41 @@ def changes(w: Lowering, x: Value, axis: int) -> Value:
 
 
 def running(w: Lowering, x: Value, axis: int, op: str) -> Value:
-    """The `maximum` or `minimum` of each element and those before it; nan from the first nan on.
-
-    Steps of 1, 2, 4, ... where the size is known; else each element is compared with all.
-    """
+    """The `maximum` or `minimum` of each element and those before it; nan from the first nan on."""
     dtype = x.tensor.dtype
-    shape = w.dims(x)
-    size = shape[axis]
     least, greatest = (-math.inf, math.inf) if dtype.is_float else limits(x)
     neutral = w.tensor(least if op == "maximum" else greatest, dtype)
+    return scan(w, x, axis, getattr(w.b, op), getattr(w.b, _REDUCTIONS[op]), neutral)
+
+
+def scan(
+    w: Lowering, x: Value, axis: int, combine: Callable[[Value, Value], Value], reduce: Callable[..., Value], neutral: Value
+) -> Value:
+    """What each element and those before it are together.
+
+    Steps of 1, 2, 4, ... where the size is known; else each element is reduced with all before it.
+
+    Args:
+        combine: what two neighbours are together.
+        reduce: what all elements along ``axes`` are together.
+        neutral: a scalar that changes nothing.
+    """
+    shape = w.dims(x)
+    size = shape[axis]
     if isinstance(size, int):
         reach = 1
         while reach < size:
             before: list[Dim] = [0] * len(shape)
             before[axis] = reach
             behind = w.b.pad(part(w, x, axis, 0, size - reach), neutral, before=before, after=[0] * len(shape), mode="constant")
-            x = getattr(w.b, op)(x, behind)
+            x = combine(x, behind)
             reach *= 2
         return x
     order = [*(other for other in range(len(shape)) if other != axis), axis]
     rows = w.b.unsqueeze(permute(w, x, order), axes=[len(shape) - 1])
     place = w.b.arange(start=0, stop=size, dtype=i64)
     reached = w.b.le(place, w.b.unsqueeze(place, axes=[1]))
-    found = getattr(w.b, _REDUCTIONS[op])(w.b.where(reached, rows, neutral), axes=[len(shape)])
+    found = reduce(w.b.where(reached, rows, neutral), axes=[len(shape)])
     return permute(w, found, [*range(axis), len(shape) - 1, *range(axis, len(shape) - 1)])
 
 
@@ -79,6 +92,14 @@ def _running(name: str, op: str) -> None:
 
 _running("cummax", "maximum")
 _running("cummin", "minimum")
+
+
+@lowers("aten.logcumsumexp")
+def logcumsumexp(w: Lowering, x: Value, dim: int) -> Any:
+    if not w.rank(x):
+        return x
+    neutral = w.tensor(-math.inf, x.tensor.dtype)
+    return scan(w, x, w.axis(x, dim), lambda left, right: logaddexp(w, left, right), w.b.logsumexp, neutral)
 
 
 @lowers("aten.unique_consecutive")

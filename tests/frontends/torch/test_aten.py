@@ -120,7 +120,7 @@ def test_binary_of_bools(case: Case) -> None:
         i("N", 3, low=0, high=1)],
     shifts=[lambda x, y: (x << y, x >> y, torch.bitwise_left_shift(x, 2), 1 << y), i("N", 3), i("N", 3, low=0, high=4)],
     decimals=[lambda x: (torch.round(x, decimals=1), torch.round(x * 100, decimals=-1)), f("N", 3)],
-    logit_eps=[lambda x: torch.logit(x, eps=1e-3), f("N", 3, low=-0.2, high=1.2)],
+    logit_eps=[lambda x: (torch.logit(x, eps=1e-3), torch.logit(x, eps=0.6)), f("N", 3, low=-0.2, high=1.2)],
     nan=[lambda x: (torch.nan_to_num(x / x), torch.nan_to_num(1 / x, 1.0, 2.0, -3.0), torch.isnan(x / x), torch.isinf(1 / x),
                     torch.maximum(x / x, x), torch.fmax(x / x, x), torch.isclose(x / x, x / x, equal_nan=True)),
          i("N", 3, low=-1, high=1, dtype=torch.int32)],

@@ -139,6 +139,7 @@ def shapes_of(x: torch.Tensor) -> tuple[int, ...]:
         dtype=torch.bool).tril()), f("N", 4)],
     triangle_indices=[lambda x: (torch.tril_indices(3, 4), torch.triu_indices(4, 3, 1), x + 1), f(2)],
     windows=[lambda x: (torch.hann_window(5), torch.hann_window(4, periodic=False), torch.hamming_window(6), x + 1), f(2)],
+    kaiser=[lambda x: (torch.kaiser_window(5), torch.kaiser_window(1), torch.kaiser_window(4, False, 3.0), x + 1), f(2)],
 )  # fmt: skip
 def test_creation(case: Case) -> None:
     check(case)
