@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from isthmus.ir.dims import INF, Bound, Dim, Expr, Symbol, bounds, extreme, hint, resolve, same, symbols
+from isthmus.ir.dims import INF, Bound, Dim, Expr, Symbol, bounds, evaluate, extreme, hint, resolve, same, symbols
 from isthmus.ir.dtypes import is_dtype
 from isthmus.ir.location import UNKNOWN, Location
 
@@ -219,6 +219,8 @@ class Symbols:
             return False
         if least <= lo and hi <= most:
             return True
+        relation, left, right = _solved(relation, left, right)
+        least, most = ENDS[relation]
         self.assume(relation, left, right)
         self._state(left - right, least, most)
         lo, hi = self.span(left - right)
@@ -254,6 +256,52 @@ def _merge(spans: Spans, dim: Dim, lo: Bound, hi: Bound) -> bool:
     least, most = spans.get(form) or bounds(form)
     least, most = spans[form] = max(least, unscaled(lo, True)), min(most, unscaled(hi, False))
     return least <= most
+
+
+_LARGEST: Final = 1 << 40
+"""Sizes beyond this are not looked at for where an inequality begins to hold."""
+
+
+def _solved(relation: str, left: Dim, right: Dim) -> tuple[str, Dim, Dim]:
+    """An inequality as one of a single symbol with a number, where it holds from some size on or up to one.
+
+    ``(S + 10)//20 - 1 > 1`` says ``S >= 50``.
+    """
+    dim = left - right
+    if not isinstance(dim, Expr) or len(alone := set(symbols(dim))) != 1 or _form(dim)[0].symbol is not None:
+        return relation, left, right
+    (symbol,) = alone
+    if not _grows(dim):
+        dim, relation_of = -dim, {"<": ">", "<=": ">=", ">": "<", ">=": "<="}[relation]
+    else:
+        relation_of = relation
+    if not isinstance(dim, Expr) or not _grows(dim) or abs(symbol.lo) == INF:
+        return relation, left, right
+    wanted = 1 if relation_of in (">", "<=") else 0
+    low, high = int(symbol.lo), int(min(symbol.hi, _LARGEST))
+    if evaluate(dim, {symbol: high}) < wanted:
+        return relation, left, right
+    while low < high:  # the least size at which the dim is as much as wanted
+        middle = (low + high) // 2
+        low, high = (low, middle) if evaluate(dim, {symbol: middle}) >= wanted else (middle + 1, high)
+    return (">=", symbol.dim, low) if relation_of in (">", ">=") else ("<=", symbol.dim, low - 1)
+
+
+def _grows(dim: Dim) -> bool:
+    """Whether a dim never falls as its symbols grow."""
+    if isinstance(dim, int):
+        return True
+    for monomial, coefficient in dim.terms:
+        if monomial and (coefficient < 0 or len(monomial) > 1):
+            return False
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                continue
+            if atom.kind == "mod" or (atom.kind == "floordiv" and not (isinstance(atom.args[1], int) and atom.args[1] > 0)):
+                return False
+            if not all(map(_grows, atom.args)):
+                return False
+    return True
 
 
 def hint_of(shape: tuple[Dim, ...]) -> tuple[int, ...] | None:

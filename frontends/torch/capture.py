@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -156,11 +156,11 @@ def capture(
 
     untouched = Untouched(module for _, module in source.modules)
 
-    def once(hints: Mapping[str, int], cells: Cells | None = None) -> Watch:
+    def once(hints: Mapping[str, int], cells: Cells | None = None, granted: Collection[str] = ()) -> Watch:
         with untouched:
             if given is not None:
                 given.place()
-            return _watch(source, inputs, hints, source.names(parameters), given, options, cells or {})
+            return _watch(source, inputs, hints, source.names(parameters), given, options, cells or {}, granted)
 
     hints = inputs.first_hints()
     try:
@@ -226,7 +226,7 @@ def _own_sizes(inputs: Inputs) -> dict[str, int]:
 
 def _watch(
     source: Source, inputs: Inputs, hints: Mapping[str, int], names: Mapping[int, str], given: Given | None,
-    options: CaptureOptions, cells: Cells,
+    options: CaptureOptions, cells: Cells, granted: Collection[str],
 ) -> Watch:  # fmt: skip
     """Runs the model once under the watcher."""
     watcher = Watcher(options.on_size_branch)
@@ -234,6 +234,7 @@ def _watch(
     graph = watcher.graph
     watcher.sizes.declared, watcher.sizes.auto = inputs.declare(graph.symbols, hints)
     watcher.sizes.cells = {graph.symbols.by_name[name]: cell for name, cell in cells.items()}
+    watcher.sizes.granted = granted
     watcher.names = dict(names)
     watcher.given = {} if given is None else given.handles
     tensors = []

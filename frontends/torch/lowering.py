@@ -249,6 +249,10 @@ class Lowering:
         """Whether two dims are the same; None when that is not known."""
         return self.b.graph.symbols.same(left, right)
 
+    def always(self, relation: str, left: Dim, right: Dim) -> bool | None:
+        """Whether a relation holds between dims at all sizes that this capture is to hold for; None when not known."""
+        raise NotImplementedError
+
     def decide(self, relation: str, left: Dim, right: Dim) -> bool:
         """Whether a relation (``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``) holds between dims.
 

@@ -7,7 +7,7 @@ in the other part as well. When the graph is the same there, the inequality says
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -25,8 +25,8 @@ from isthmus.ir.symbols import Assumption
 _Cell: TypeAlias = "tuple[Bound, Bound]"
 Cells: TypeAlias = "Mapping[str, _Cell]"
 """A part of the range of each of some symbols, by name."""
-Once: TypeAlias = "Callable[[Mapping[str, int], Cells], Watch]"
-"""Watches the model at some sizes, with some questions left open; see `Sizes.cells`."""
+Once: TypeAlias = "Callable[[Mapping[str, int], Cells, Collection[str]], Watch]"
+"""Watches the model at some sizes, with some questions left open and some taken for granted; see `Sizes`."""
 Ranges: TypeAlias = "Mapping[str, _Cell]"
 
 MOST_SPLIT: Final = 2
@@ -135,7 +135,7 @@ def _same_within(
         if hints is None:
             return False
         try:
-            other = once(hints, cells)
+            other = once(hints, cells, allowed)
         except IsthmusError:  # the model says no to such sizes, or fixes them: then what was taken for granted stands
             return False
         if not {str(assumption) for assumption in other.graph.symbols.assumptions} <= allowed:
@@ -170,7 +170,7 @@ def _compare(first: Watch, once: Once) -> None:
     if hints is None or all(symbol.hint == hints.get(symbol.name) for symbol in declared):
         return
     sizes = ", ".join(f"{name}={size}" for name, size in hints.items())
-    found = _difference(first, once(hints, {}))
+    found = _difference(first, once(hints, {}, ()))
     if found is not None:
         before = ", ".join(f"{symbol.name}={symbol.hint}" for symbol in declared)
         raise CaptureError(

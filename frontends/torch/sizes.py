@@ -12,12 +12,12 @@ Questions of torch's own C++ that have a safe answer (`guard_or_false` and its k
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final, NoReturn
 
 import torch
 
-from isthmus.frontends.torch.relations import HOLDS, NEGATED, Relation, contiguous, prove
+from isthmus.frontends.torch.relations import HOLDS, MIRRORED, NEGATED, Relation, contiguous, prove
 from isthmus.frontends.torch.size_nodes import SizeNode
 from isthmus.ir import dims
 from isthmus.ir.dims import Bound, Dim, Expr, Symbol, bounds, resolve, symbols
@@ -40,6 +40,7 @@ class Sizes:
         notes: what the user should know about sizes.
         cells: parts of the ranges of some symbols. A question that has one answer in all of the part is answered and not
             recorded: another watch has the other parts.
+        granted: what may be assumed in spite of that, in words: the other watch assumed it too, and builds on it.
     """
 
     STAND_IN: Final = 61
@@ -53,6 +54,7 @@ class Sizes:
         self.auto: set[Symbol] = set()
         self.notes: list[str] = []
         self.cells: dict[Symbol, tuple[Bound, Bound]] = {}
+        self.granted: Collection[str] = ()
         self._ints: dict[Expr, torch.SymInt] = {}
         self._facts: set[Relation] = set()
         self._proved: dict[Relation, bool | None] = {}
@@ -147,7 +149,13 @@ class Sizes:
     def known(self, relation: str, left: Dim, right: Dim) -> bool | None:
         """Whether a relation holds, where that is proved or the same in all of the cells; None when not known."""
         answer = self.prove(relation, left, right)
-        return self._in_cells(relation, resolve(left), resolve(right)) if answer is None and self.cells else answer
+        if answer is None and self.cells:
+            left, right = resolve(left), resolve(right)
+            answer = self._in_cells(relation, left, right)
+            holds = relation if answer else NEGATED[relation]
+            if answer is not None and {f"{left} {holds} {right}", f"{right} {MIRRORED[holds]} {left}"} & set(self.granted):
+                self.take_for_granted(holds, left, right)
+        return answer
 
     def prove(self, relation: str, left: Dim, right: Dim) -> bool | None:
         """Whether a relation holds, from ranges and from what is assumed already; None when not known."""
@@ -203,7 +211,7 @@ class Sizes:
             self._exclude(left, right)
         else:
             if isinstance(left, int):  # so that the symbol stands on the left, where its range is narrowed
-                relation, left, right = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}[relation], right, left
+                relation, left, right = MIRRORED[relation], right, left
             self.symbols.constrain(relation, left, right)
         self._forget()
         for symbol in involved & self.declared:

@@ -41,6 +41,9 @@ class Writer(Lowering):
         super().__init__(builder)
         self.sizes = sizes
 
+    def always(self, relation: str, left: Dim, right: Dim) -> bool | None:
+        return self.sizes.known(relation, left, right)
+
     def decide(self, relation: str, left: Dim, right: Dim) -> bool:
         return self.sizes.decide(relation, left, right)
 

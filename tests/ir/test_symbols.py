@@ -65,6 +65,31 @@ def test_two_inequalities_make_an_equality() -> None:
     assert [str(assumption) for assumption in symbols.assumptions] == ["n + p <= t", "t <= n + p"]
 
 
+@pytest.mark.parametrize(
+    ("relation", "text", "expected"),
+    [
+        (">", "(N + 10)//20 - 1", "N >= 30"),
+        ("<", "N//3 - 4", "N <= 11"),
+        ("<=", "N//3 + N//2 - 10", "N <= 13"),
+        (">=", "5 - N//2", "N <= 11"),
+        ("<", "5 - N//2", "N >= 12"),
+        (">", "N//2 - M", "-M + N//2 > 0"),
+        (">", "N % 5 - 2", "N % 5 - 2 > 0"),
+        (">", "N - 7", "N - 7 > 0"),
+    ],
+)
+def test_an_inequality_that_holds_from_some_size_on_says_so(relation: str, text: str, expected: str) -> None:
+    symbols = Symbols()
+    n = symbols.declare("N", 1, 1000)
+    symbols.declare("M")
+    dim = parse_dim(text, symbols)
+    assert symbols.constrain(relation, dim, 0)
+    assert [str(assumption) for assumption in symbols.assumptions] == [expected]
+    if expected[:2] == "N " and expected[2] in "<>":
+        holds = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__}[relation]
+        assert [i for i in range(1, 1001) if holds(evaluate(dim, {n: i}), 0)] == list(range(int(n.lo), int(n.hi) + 1))
+
+
 def test_facts_are_no_assumptions() -> None:
     symbols = Symbols()
     n, a, b = symbols.declare("N").dim, symbols.fresh(), symbols.fresh()

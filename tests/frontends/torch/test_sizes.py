@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from watching import agree
 
-from isthmus.frontends.torch import CaptureOptions, capture
+from isthmus.frontends.torch import CaptureOptions, TorchCaptured, capture
 from isthmus.frontends.torch.size_nodes import Ratio, square_root
 from isthmus.ir.dims import Expr, Symbol, evaluate
 from isthmus.ir.errors import CaptureError, IsthmusError
@@ -257,6 +257,10 @@ def test_a_place_from_data() -> None:
     assert "i0 < 8" in [str(a) for a in captured.graph.symbols.assumptions]
 
 
+def assumed(captured: TorchCaptured) -> list[str]:
+    return [str(assumption) for assumption in captured.graph.symbols.assumptions]
+
+
 def asks_for_nothing(x: torch.Tensor) -> Any:
     flat = x.shape[0] > 1 and x.dim() == 1
     return x.sum(0, keepdim=bool(flat))
@@ -305,6 +309,38 @@ def refuses_one(x: torch.Tensor) -> Any:
     if x.shape[0] < 2:
         raise ValueError("too few")
     return x + 1
+
+
+def test_what_was_taken_for_granted_is_so_in_the_other_part() -> None:
+    """The other watch asks `S <= 8` as well, where it is below anyway: the slice must be the same."""
+    table = torch.randn(8, 3)
+
+    def embedded(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[1] > 8:
+            raise ValueError("too long")
+        long = x.shape[1] > 1 and x.dim() == 5
+        return x + table[: x.shape[1]] * (2 if long else 1)
+
+    captured = agree(embedded, (torch.rand(2, 4, 3),), dynamic={"x": {0: "N", 1: "S"}}, sizes=[{"N": 3, "S": 1}])
+    assert assumed(captured) == ["S <= 8"]
+
+
+def test_attention_of_one_query_and_one_key_is_causal_or_not() -> None:
+    def attention(x: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(x, x, x, is_causal=bool(x.shape[1] > 1))
+
+    captured = agree(attention, (torch.rand(2, 4, 3),), dynamic={"x": {0: "N", 1: "S"}}, sizes=[{"N": 3, "S": 1}])
+    assert not assumed(captured)
+
+
+def test_an_inequality_of_a_quotient_is_one_of_the_size() -> None:
+    def pooled(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if (x.shape[0] + 10) // 20 - 1 > 1 else x
+
+    captured = agree(pooled, (torch.rand(61),), dynamic={"x": {0: "N"}}, sizes=[{"N": 50}])
+    assert assumed(captured) == ["N >= 50"]
+    captured = agree(pooled, (torch.rand(31),), dynamic={"x": {0: "N"}}, sizes=[{"N": 49}], second_watch=False)
+    assert assumed(captured)[-1] == "N <= 49"
 
 
 def test_a_model_that_says_no_keeps_its_limit() -> None:
