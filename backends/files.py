@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -44,7 +44,9 @@ def destination(path: str | os.PathLike[str]) -> Path:
 def together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
     """Opens files beside their places and puts them there when all went well; else leaves nothing.
 
-    A link is followed: the file that it leads to is replaced, the link stays.
+    A link is followed: the file that it leads to is replaced, the link stays. Of several files, old and new ones never
+    stand together, whatever comes between: the old ones go aside first, the last one before the others, and the new last
+    one comes last.
 
     Raises:
         FileError: a file could not be written, or what is there is not a file.
@@ -57,14 +59,38 @@ def together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
         yield [file for file, _, _ in made]
         for file, _, _ in made:
             file.close()
-        for _, beside, path in made:
-            beside.replace(path)
+        _put([(beside, path) for _, beside, path in made])
     except OSError as error:
         raise FileError(f"{paths[0]} could not be written: {error.strerror or error}") from error
     finally:
         for file, beside, _ in made:
-            file.close()
+            with suppress(OSError):  # on a full disk it cannot write what it still holds; the file goes anyway
+                file.close()
             beside.unlink(missing_ok=True)
+
+
+def _put(files: Sequence[tuple[Path, Path]]) -> None:
+    """Moves files to their places, each a pair of paths; an error, or an interrupt, puts back what was there."""
+    aside: list[tuple[Path, Path]] = []
+    came: list[tuple[Path, Path]] = []
+    try:
+        for beside, path in reversed(files) if len(files) > 1 else ():
+            if path.exists():
+                aside.append((beside.with_suffix(".old"), path))
+                path.replace(aside[-1][0])
+        for beside, path in files:
+            came.append((beside, path))
+            beside.replace(path)
+    except BaseException:
+        for beside, path in reversed(came):
+            if not beside.exists() and len(files) > 1:
+                path.unlink()
+        for old, path in reversed(aside):
+            if old.exists():
+                old.replace(path)
+        raise
+    for old, _ in aside:
+        old.unlink()
 
 
 def _place(path: Path) -> Path:

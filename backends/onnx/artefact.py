@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import onnx
 
@@ -16,10 +16,13 @@ from isthmus.backends.files import destination, together
 from isthmus.backends.onnx import wire
 from isthmus.backends.onnx.runtime import Session
 from isthmus.backends.protobuf_wire import LIMIT, Writer, collect
-from isthmus.ir.errors import VerifyError
+from isthmus.ir.errors import FileError, VerifyError
 from isthmus.ir.weights import Weight
 
 External = Literal["auto", "always", "never"]
+
+IN_MEMORY: Final = 1 << 28
+"""Models with weights of more bytes run from a temporary file."""
 
 
 class OnnxArtefact(Artefact):
@@ -29,15 +32,17 @@ class OnnxArtefact(Artefact):
         graph: the GraphProto, without weights.
         weights: the weights by the names of their initializers.
         external_data: whether `save` puts weights beside the model file.
+        checksum: whether the model file then tells their digest.
     """
 
     def __init__(
-        self, model: Any, graph: Any, weights: Mapping[str, Weight], external_data: External,
+        self, model: Any, graph: Any, weights: Mapping[str, Weight], external_data: External, checksum: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         self.graph = graph
         self.weights = dict(weights)
         self.external_data = external_data
+        self.checksum = checksum
         self._model = model
 
     @property
@@ -69,14 +74,18 @@ class OnnxArtefact(Artefact):
     def save(self, path: str | Path) -> list[Path]:
         path = destination(path)
         outside = self._outside()
-        if not outside:
-            with together([path]) as (file,):
-                wire.write_model(file, self._model, self.graph, self.weights)
-            return [path]
+        if outside:
+            return self._save_around(path, outside, self.checksum)
+        with together([path]) as (file,):
+            wire.write_model(file, self._model, self.graph, self.weights)
+        return [path]
+
+    def _save_around(self, path: Path, outside: Mapping[str, Weight], checksum: bool) -> list[Path]:
+        """Writes the model with these weights beside it."""
         data = path.with_name(path.name + ".data")
         # The model comes into place last: whoever sees it finds its weights.
         with together([data, path]) as (weights_file, file):
-            protos = wire.write_external(weights_file, outside, data.name)
+            protos = wire.write_external(weights_file, outside, data.name, checksum)
             self._write_around(file, outside, protos)
         return [path, data]
 
@@ -105,10 +114,22 @@ class OnnxArtefact(Artefact):
     @cached_property
     def _session(self) -> Session:
         large = {name: w for name, w in self.weights.items() if wire.is_large(w) and w.dtype.bits % 8 == 0}
+        if wire.total_bytes(large.values()) > IN_MEMORY:
+            return self._mapped(large)
         protos = [wire.external(name, weight, "memory", 0) for name, weight in large.items()]
         content = collect(lambda out: self._write_around(out, large, protos))
-        # The session reads these from the arrays themselves; nothing is copied.
         return Session(content, {name: weight.array() for name, weight in large.items()})
+
+    def _mapped(self, large: Mapping[str, Weight]) -> Session:
+        """A session that reads its weights from a file: arrays it would copy, while it is made."""
+        with tempfile.TemporaryDirectory(prefix="isthmus-", ignore_cleanup_errors=True) as folder:
+            try:
+                path, _ = self._save_around(Path(folder, "model.onnx"), large, checksum=False)
+            except FileError as error:
+                size = wire.total_bytes(large.values()) >> 20
+                error.remedy = error.remedy or f"to run the model takes {size} MB of room there; TMPDIR names another folder"
+                raise
+            return Session(path, frugal=True)  # it has the file mapped, and needs its name no more
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs, by onnxruntime on the CPU. See `Artefact.run`."""

@@ -30,6 +30,7 @@ from isthmus.backends.onnx.artefact import External, OnnxArtefact
 from isthmus.backends.onnx.attributes import plain
 from isthmus.backends.onnx.emitter import Emitter, Probe, Scope
 from isthmus.backends.onnx.runtime import Session
+from isthmus.backends.onnx.wire import check_external
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dtypes import DType
@@ -59,6 +60,8 @@ class OnnxOptions(base.Options):
     Attributes:
         opset: the version of the standard op set. 18, of late 2022, is read by every runtime in use.
         external_data: whether weights go into a second file, ``<name>.data``: ``auto`` where one file cannot hold them.
+        checksum: whether a model file with weights in a second file tells that file's SHA-1 digest, under the key that
+            onnx.proto has for it; `isthmus verify` then checks it.
         metadata: whether each node carries its source line and module.
         keep_functions: whether modules that the user kept whole become functions of the file, of the modules' names;
             otherwise, and below opset 15, they are taken apart.
@@ -66,6 +69,7 @@ class OnnxOptions(base.Options):
 
     opset: int = Field(default=opsets.DEFAULT)
     external_data: External = "auto"
+    checksum: bool = False
     metadata: bool = True
     keep_functions: bool = False
 
@@ -121,6 +125,7 @@ class OnnxBackend(base.Backend):
     def load(self, path: str | Path) -> base.Runner:
         if not Path(path).is_file():
             raise FileError(f"there is no file {path}")
+        check_external(Path(path))
         return Session(Path(path))
 
     def _check_ends(self, graph: Graph) -> None:
@@ -155,7 +160,7 @@ class OnnxBackend(base.Backend):
         if options.metadata:
             for key, text in sorted(graph.metadata.items()):
                 model.metadata_props.add(key=plain(key), value=plain(text))
-        artefact = OnnxArtefact(model, proto, e.initializers, options.external_data)
+        artefact = OnnxArtefact(model, proto, e.initializers, options.external_data, options.checksum)
         artefact.notes += e.notes
         return artefact
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +17,7 @@ from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, bounds, same
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.ops.attention import shared_by
-from isthmus.ir.weights import LazyWeight, Weight
+from isthmus.ir.weights import CHUNK_BYTES, LazyWeight, Weight
 
 
 def shape_of(node: Node, index: int = 0) -> tuple[Dim, ...]:
@@ -46,17 +46,27 @@ def _linear(e: Emitter, node: Node, x: str, weight: str, bias: str | None) -> An
 
 
 class Transposed(LazyWeight):
-    """A matrix weight with its axes swapped, read from its source piece by piece where the source is in memory."""
+    """A matrix weight with its axes swapped."""
 
     def __init__(self, source: Weight) -> None:
         super().__init__(source.dtype, source.shape[::-1], np.transpose, (source,), "transpose", name=source.name)
 
-    @property
-    def row_wise(self) -> bool:
-        return not isinstance(self.sources[0], LazyWeight)
+    def chunks(self) -> Iterator[memoryview]:
+        if self.dtype.bits % 8 or not self.size:
+            yield from super().chunks()
+            return
+        source = self.sources[0].array()  # mapped or computed once, and not for every piece
+        step = max(1, CHUNK_BYTES // (len(source) * source.itemsize))
+        for start in range(0, self.shape[0], step):
+            piece = source[:, start : start + step]
+            turned = np.empty(piece.shape[::-1], source.dtype)
+            for row in range(0, len(source), _BLOCK):
+                turned[:, row : row + _BLOCK] = piece[row : row + _BLOCK].T
+            yield turned.reshape(-1).view(np.uint8).data
 
-    def rows(self, start: int, stop: int) -> Any:
-        return self.sources[0].array()[:, start:stop].T
+
+_BLOCK: Final = 64
+"""So many rows are turned at a time: what is read and what is written then both stay in the processor's caches."""
 
 
 def _turns(user: Any, index: int) -> bool:

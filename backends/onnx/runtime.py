@@ -21,13 +21,16 @@ class Session:
 
     Args:
         model: the file's content, or its path.
-        weights: initializers that are kept in memory beside it, by name; they are not copied.
+        weights: initializers that are kept in memory beside it, by name.
+        frugal: weights stay as they are: neither laid out anew for the kernels, which runs faster, nor computed with.
 
     Raises:
         EvaluationError: onnxruntime is not installed, or refuses the model.
     """
 
-    def __init__(self, model: bytes | bytearray | Path, weights: Mapping[str, Array] | None = None) -> None:
+    def __init__(
+        self, model: bytes | bytearray | Path, weights: Mapping[str, Array] | None = None, frugal: bool = False,
+    ) -> None:  # fmt: skip
         try:
             import onnxruntime
         except ImportError as error:
@@ -38,9 +41,16 @@ class Session:
         self._values = list(map(_to_runtime, self._arrays.values()))
         if self._arrays:
             options.add_external_initializers(list(self._arrays), self._values)
+        disabled = None
+        if frugal:
+            options.add_session_config_entry("session.disable_prepacking", "1")
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+            disabled = ["ConstantFolding"]
         source = str(model) if isinstance(model, Path) else model
         try:
-            self._session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+            self._session = onnxruntime.InferenceSession(
+                source, options, providers=["CPUExecutionProvider"], disabled_optimizers=disabled
+            )
         except Exception as error:  # onnxruntime's errors have no common base of their own
             raise EvaluationError(f"onnxruntime refuses the model: {error}") from error
         self._inputs = [node.name for node in self._session.get_inputs()]

@@ -8,9 +8,12 @@ graph without weights is written by protobuf, and behind it each weight as a fur
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from hashlib import file_digest, sha1
+from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from isthmus.backends.onnx.opsets import enum
 from isthmus.backends.protobuf_wire import LIMIT, Writer, copy, header
@@ -76,18 +79,69 @@ def is_large(weight: Weight) -> bool:
     return weight.nbytes >= EXTERNAL_FROM and weight.dtype.kind != "string"
 
 
-def write_external(out: BinaryIO, weights: Mapping[str, Weight], location: str) -> list[Any]:
-    """Writes weights one behind the other, and gives the TensorProtos that point to them."""
+def write_external(out: BinaryIO, weights: Mapping[str, Weight], location: str, checksum: bool = False) -> list[Any]:
+    """Writes weights one behind the other, and gives the TensorProtos that point to them.
+
+    Args:
+        out: the file, at its beginning.
+        weights: the weights by name.
+        location: the file's name.
+        checksum: whether each TensorProto carries the SHA-1 digest of the file, as onnx.proto has it.
+    """
     protos = []
     position = 0
+    writer = Digesting(out) if checksum else out
     for name, weight in weights.items():
         gap = -position % ALIGNMENT
-        out.write(b"\0" * gap)
+        writer.write(b"\0" * gap)
         position += gap
         protos.append(external(name, weight, location, position))
-        copy(weight, out)
+        copy(weight, writer)
         position += weight.nbytes
+    if isinstance(writer, Digesting):
+        for proto in protos:
+            proto.external_data.add(key="checksum", value=writer.digest.hexdigest())
     return protos
+
+
+class Digesting:
+    """Writes to a file, and digests what it writes."""
+
+    def __init__(self, out: Writer) -> None:
+        self.digest = sha1(usedforsecurity=False)
+        self._out = out
+
+    def write(self, data: Any, /) -> None:
+        self.digest.update(data)
+        self._out.write(data)
+
+
+def check_external(path: Path) -> None:
+    """Holds the files of weights beside a model against the checksums in it, where there are any.
+
+    Raises:
+        FileError: a file is not there, or is another one.
+    """
+    wanted: dict[str, str] = {}
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except DecodeError:
+        return  # the runtime says what it thinks of the file
+    for proto in model.graph.initializer:
+        told = {entry.key: entry.value for entry in proto.external_data}
+        if "checksum" in told:
+            wanted[told["location"]] = told["checksum"]
+    for location, checksum in wanted.items():
+        try:
+            with (path.parent / location).open("rb") as file:
+                found = file_digest(file, "sha1").hexdigest()
+        except OSError as error:
+            raise FileError(f"{path.parent / location}, which holds weights, cannot be read: {error.strerror}") from error
+        if found != checksum.lower():
+            raise FileError(
+                f"{location} does not hold the weights that {path.name} was written with",
+                expected=f"the SHA-1 digest {checksum}", found=found, remedy="save the model again",
+            )  # fmt: skip
 
 
 def total_bytes(weights: Iterable[Weight]) -> int:

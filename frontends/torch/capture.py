@@ -236,7 +236,8 @@ def _watch(
     watcher.sizes.cells = {graph.symbols.by_name[name]: cell for name, cell in cells.items()}
     watcher.sizes.granted = granted
     watcher.names = dict(names)
-    watcher.given = {} if given is None else given.handles
+    if given is not None:
+        watcher.given, watcher.bare = given.handles, given.bare
     tensors = []
     for leaf, type in zip(inputs.leaves, inputs.types(), strict=True):
         value = graph.add_input(type, leaf.name)

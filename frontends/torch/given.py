@@ -29,6 +29,7 @@ class Given:
 
     Attributes:
         handles: the weights by the ids of the tensors that stand for them.
+        bare: names of the model's buffers that have no content and are not given any.
 
     Raises:
         UsageError: the model is a function; names are missing or unexpected, dtypes or shapes differ. It tells all. A
@@ -39,6 +40,7 @@ class Given:
         if source.module is None:
             raise UsageError("weights are given, and the model is a function, which has none")
         self.handles: dict[int, Weight] = {}
+        self.bare: list[str] = []
         self._places: list[tuple[dict[str, Any], str, torch.Tensor]] = []
         self._files: dict[str, Any] = {}
         spots: dict[Any, list[tuple[str, dict[str, Any], str]]] = {}
@@ -64,6 +66,8 @@ class Given:
         if not held:
             if isinstance(own, torch.nn.Parameter):
                 problems.setdefault("missing", []).append(" = ".join(each for each, _, _ in group))
+            elif own.is_meta:
+                self.bare.append(name)
             return
         first = held[0]
         wanted, found = _type(dtype_of(own.dtype), own.shape), _type(first.dtype, first.shape)

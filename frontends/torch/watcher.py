@@ -76,6 +76,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         notes: what the user should know.
         names: the names of parameters and buffers by their ids.
         given: the handles of those whose content is not the tensor's own to tell, by their ids.
+        bare: names of buffers that are known to have no content.
     """
 
     supports_higher_order_operators = True
@@ -96,6 +97,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         self.notes: list[str] = []
         self.names: dict[int, str] = {}
         self.given: dict[int, Weight] = {}
+        self.bare: list[str] = []
         self.inside: set[Entry] | None = None
         self.constants = Builder(self.graph)
         self._reals: dict[int, tuple[torch.Tensor, Entry]] = {}
@@ -146,7 +148,8 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
             raise CaptureError(
                 f"{what} is on the meta device and has no content",
                 location=self.provenance.here(),
-                remedy="put a tensor with content in its place, give its content with weights=..., or load the model's weights"
+                found=f"these buffers are there, too: {', '.join(self.bare)}" if len(self.bare) > 1 else None,
+                remedy="make its module on another device where it computes it, or give its content with weights=..."
                 if name else "make it on another device, or register it as a buffer and give its content with weights=...",
             )  # fmt: skip
         storage = _untyped_storage(tensor).data_ptr()

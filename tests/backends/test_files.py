@@ -111,3 +111,42 @@ def test_an_error_leaves_the_old_files(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         fail()
     assert [path.read_bytes() for path in sorted(tmp_path.iterdir())] == [b"old", b"old"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
+@pytest.mark.parametrize("fails_at", range(4))
+def test_files_of_before_and_of_now_never_stand_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int, error: Any
+) -> None:
+    paths = [tmp_path / "data", tmp_path / "model"]
+    for path in paths:
+        path.write_bytes(b"old")
+    replace = Path.replace
+    moves: list[set[bytes]] = []
+
+    def watched(self: Path, target: Path) -> Path:
+        moved = replace(self, target)
+        moves.append({path.read_bytes() for path in paths if path.exists()})
+        if len(moves) == fails_at + 1:
+            raise error
+        return moved
+
+    monkeypatch.setattr(Path, "replace", watched)
+    def save() -> None:
+        with together(paths) as files:
+            for file in files:
+                file.write(b"new")
+
+    with pytest.raises((KeyboardInterrupt, FileError)):
+        save()
+    assert all(len(found) < 2 for found in moves)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == dict.fromkeys(paths, b"old")
+
+
+def test_several_files_replace_several(tmp_path: Path) -> None:
+    paths = [tmp_path / "data", tmp_path / "model"]
+    for content in (b"first", b"second"):
+        with together(paths) as files:
+            for file in files:
+                file.write(content)
+        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == dict.fromkeys(paths, content)

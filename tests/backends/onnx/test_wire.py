@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tracemalloc
 from collections.abc import Iterator
@@ -170,7 +171,7 @@ def test_folder_that_may_not_be_written(tmp_path: Path) -> None:
 
 def test_path_that_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "net.onnx").mkdir()
-    with pytest.raises(FileError, match="could not be written"):
+    with pytest.raises(FileError, match="is a folder"):
         _linear(ArrayWeight(_matrix(4))).save(tmp_path / "net.onnx")
     assert [path.name for path in tmp_path.iterdir()] == ["net.onnx"]
 
@@ -179,6 +180,82 @@ def test_files_get_the_usual_permissions(tmp_path: Path) -> None:
     (path,) = _linear(ArrayWeight(_matrix(4))).save(tmp_path / "net.onnx")
     (tmp_path / "other").touch()
     assert path.stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+class Interrupted(ArrayWeight):
+    """A weight at which the user loses patience."""
+
+    __slots__ = ()
+
+    def chunks(self) -> Iterator[memoryview]:
+        yield next(iter(super().chunks()))[:100]
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("external", ["never", "always"])
+def test_nothing_is_left_of_an_interrupted_save(tmp_path: Path, external: str) -> None:
+    paths = [tmp_path / "net.onnx", tmp_path / "net.onnx.data"]
+    for path in paths:
+        path.write_text("before")
+    with pytest.raises(KeyboardInterrupt):
+        _linear(Interrupted(_matrix(20)), external_data=external).save(paths[0])
+    assert {path: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys(paths, "before")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Path.open
+
+    def full(path: Path, *arguments: Any) -> Any:
+        path.touch()
+        return opened(Path("/dev/full"), "wb")
+
+    monkeypatch.setattr(Path, "open", full)
+    artefact = _linear(ArrayWeight(_matrix(20)), external_data="always")
+    with pytest.raises(FileError, match="could not be written: No space left on device"):
+        artefact.save(tmp_path / "net.onnx")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr("isthmus.backends.onnx.artefact.IN_MEMORY", 0)
+    with pytest.raises(FileError, match=r"No space left on device(.|\n)*takes 0 MB of room there; TMPDIR"):
+        artefact.run([np.ones((2, 20), np.float32)])
+
+
+def test_checksums_are_of_the_file_and_are_held_against_it(tmp_path: Path) -> None:
+    matrices = [ArrayWeight(_matrix(20, seed)) for seed in range(2)]
+    path, data = _linear(*matrices, external_data="always", checksum=True).save(tmp_path / "net.onnx")
+    told = [{entry.key: entry.value for entry in item.external_data} for item in _bare(path)]
+    assert [entry["checksum"] for entry in told] == [hashlib.sha1(data.read_bytes()).hexdigest()] * 2
+    onnx.checker.check_model(str(path), full_check=True)
+    x = np.ones((2, 20), np.float32)
+    np.testing.assert_allclose(OnnxBackend().load(path)([x])[0], x @ _matrix(20) @ _matrix(20, 1), rtol=1e-4)
+    content = bytearray(data.read_bytes())
+    content[5000] ^= 1
+    data.write_bytes(content)
+    with pytest.raises(FileError, match=r"net\.onnx\.data does not hold the weights that net\.onnx was written with"):
+        OnnxBackend().load(path)
+    data.unlink()
+    with pytest.raises(FileError, match=r"net\.onnx\.data, which holds weights, cannot be read"):
+        OnnxBackend().load(path)
+
+
+def test_no_checksums_unless_asked_for(tmp_path: Path) -> None:
+    path, _ = _linear(ArrayWeight(_matrix(20)), external_data="always").save(tmp_path / "net.onnx")
+    assert [entry.key for entry in _bare(path)[0].external_data] == ["location", "offset", "length"]
+
+
+def _bare(path: Path) -> Any:
+    return onnx.load(path, load_external_data=False).graph.initializer
+
+
+def test_large_models_run_from_a_file_that_is_gone_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("isthmus.backends.onnx.artefact.IN_MEMORY", 0)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for handle in (ArrayWeight(_matrix(20)), LazyWeight(f32, (20, 20), np.negative, [weight(-_matrix(20))], "negative")):
+        artefact = _linear(handle, external_data="never")
+        x = np.ones((2, 20), np.float32)
+        for _ in range(2):
+            np.testing.assert_allclose(artefact.run([x])[0], x @ _matrix(20), rtol=1e-4)
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("external", ["never", "always"])
