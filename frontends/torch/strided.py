@@ -1,4 +1,4 @@
-"""`as_strided`: a tensor read at other sizes and strides, by taking rows of what lies in its storage."""
+"""`as_strided`: a tensor read or written at other sizes and strides, by taking rows of what lies in its storage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from isthmus.frontends.torch import aliases
-from isthmus.frontends.torch.aten.common import permute, reshape
+from isthmus.frontends.torch.aten.common import inverse, permute, reshape
 from isthmus.frontends.torch.lowering import Lowering
 from isthmus.frontends.torch.relations import contiguous
 from isthmus.ir.dims import Dim, bounds, floordiv, product
@@ -58,6 +58,47 @@ def _dense_order(w: Lowering, entry: aliases.Entry) -> list[int]:
     raise Refusal("as_strided of a tensor whose elements do not lie densely, as far as is known", remedy="call .contiguous()")
 
 
+def as_strided_scatter(
+    watcher: Watcher, tensor: torch.Tensor, src: torch.Tensor, size: Sequence[Any], stride: Sequence[Any],
+    storage_offset: Any = None,
+) -> Any:  # fmt: skip
+    """A copy of `tensor`, which must lie densely in its storage, with `src` written to what `as_strided` shows of it.
+
+    Raises:
+        Refusal: it is not known how the elements lie, or the offset counts from the start of another tensor.
+    """
+    w = watcher.w
+    base = watcher.entry(tensor)
+    sizes, strides = watcher.take(size), watcher.take(stride)
+    if storage_offset is not None and base.base is not None:
+        raise Refusal("as_strided_scatter with an offset, of a view, is not carried over", remedy="call .clone() before it")
+    offset = 0 if storage_offset is None else watcher.take(storage_offset)
+    order = _dense_order(w, base)
+    value = permute(w, watcher.aliases.read(base), order)
+    _check_reach(w, w.dims(value), sizes, strides, offset)
+    places = reshape(w, _places(w, sizes, strides, offset), [product(sizes)])
+    source = reshape(w, w.cast(watcher.value(src), value.tensor.dtype), [product(sizes)])
+    flat = reshape(w, value, [product(w.dims(value))])
+    written = reshape(w, w.b.scatter_elements(flat, places, source, axis=0, reduction="none"), w.dims(value))
+    result = permute(w, written, inverse(order))
+    return watcher.tensor(result, aliases.Entry(result, base.strides), tensor.device)
+
+
+def _check_reach(w: Lowering, shape: Sequence[Dim], sizes: list[Dim], strides: list[Dim], offset: Dim) -> None:
+    last = offset + sum(((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)), start=0)
+    if not w.decide("<", last, product(list(shape))):
+        raise Refusal("as_strided reaches beyond the elements of the tensor", remedy="take it of the whole tensor")
+
+
+def _places(w: Lowering, sizes: list[Dim], strides: list[Dim], offset: Dim) -> Value:
+    """Where each element lies, counted from the first one: of the shape `sizes`."""
+    index = w.tensor(offset, i64)
+    for axis, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+        places = w.b.mul(w.b.arange(start=0, stop=size, dtype=i64), w.tensor(stride, i64))
+        index = w.b.add(index, reshape(w, places, [size if at == axis else 1 for at in range(len(sizes))]))
+    return index
+
+
 def _strided(w: Lowering, x: Value, sizes: list[Dim], strides: list[Dim], offset: Dim) -> Value:
     """A contiguous value read at other sizes and strides.
 
@@ -65,9 +106,7 @@ def _strided(w: Lowering, x: Value, sizes: list[Dim], strides: list[Dim], offset
     one index of rows.
     """
     shape = w.dims(x)
-    last = offset + sum(((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)), start=0)
-    if not w.decide("<", last, product(shape)):
-        raise Refusal("as_strided reaches beyond the elements of the tensor", remedy="take it of the whole tensor")
+    _check_reach(w, shape, sizes, strides, offset)
     left = [axis for axis, size in enumerate(sizes) if not w.same(size, 1)]
 
     outer = [axis for axis in left if shape and not offset and _whole(w, axis, left, sizes, strides, shape)][:1]
@@ -83,10 +122,7 @@ def _strided(w: Lowering, x: Value, sizes: list[Dim], strides: list[Dim], offset
         inner.insert(0, axis)
         left, row = rest, wider
 
-    index = w.tensor(floordiv(offset, row), i64)
-    for position, axis in enumerate(left):
-        places = w.b.mul(w.b.arange(start=0, stop=sizes[axis], dtype=i64), w.tensor(floordiv(strides[axis], row), i64))
-        index = w.b.add(index, reshape(w, places, [sizes[axis] if at == position else 1 for at in range(len(left))]))
+    index = _places(w, [sizes[axis] for axis in left], [floordiv(strides[axis], row) for axis in left], floordiv(offset, row))
     rows = floordiv(product(shape[len(outer) :]), row)
     taken = reshape(w, x, [*shape[: len(outer)], rows, row])
     if left or not w.same(rows, 1):

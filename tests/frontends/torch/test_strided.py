@@ -43,11 +43,23 @@ def test_as_strided(case: Case) -> None:
     check(case)
 
 
+@cases(
+    parts=[lambda x, s: (torch.as_strided_scatter(x, s, (2, 2), (3, 1)), torch.as_strided_scatter(x, s, (2, 2), (1, 4), 1),
+        torch.as_strided_scatter(x, s[0, 0], (), (), 2)), f("N", 3), f(2, 2)],
+    transposed=[lambda x, s: torch.as_strided_scatter((x + 1).T, s, (2, 2), (3, 1)), f("N", 3), f(2, 2)],
+    other_types=[lambda x, s: torch.as_strided_scatter(x > 0, s > 0, (2, 2), (3, 1)), f("N", 3), f(2, 2)],
+)  # fmt: skip
+def test_as_strided_scatter(case: Case) -> None:
+    check(case)
+
+
 @pytest.mark.parametrize(
     ("function", "words"),
     [
         (lambda x: x[:, 1:].as_strided((2,), (1,)), "do not lie densely"),
         (lambda x: x[1:].as_strided((2,), (1,), 0), "with an offset, of a view"),
+        (lambda x: torch.as_strided_scatter(x[1:], x[0], (3,), (1,), 0), "with an offset, of a view"),
+        (lambda x: torch.as_strided_scatter(x, x, (4, 3), (4, 1)), "beyond the elements"),
         (lambda x: x[:2].as_strided((9,), (1,)), "beyond the elements"),
         (lambda x: x.clone().as_strided((2, 2), (1, 1)).add_(1), "a write through a view made by as_strided"),
     ],
