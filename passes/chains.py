@@ -12,7 +12,7 @@ from isthmus.ir.dtypes import DType, f8e8m0
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.op import Trait
 from isthmus.ir.symbols import Symbols
-from isthmus.passes.rules import on
+from isthmus.passes.rules import on, sole_producer
 
 
 def _before(node: Node, name: str) -> Node | None:
@@ -122,6 +122,19 @@ def _splits(symbols: Symbols, old: tuple[Dim, ...], new: tuple[Dim, ...]) -> lis
         return None
     groups[-1] += reversed(rest)
     return groups
+
+
+@on(Trait.LAYOUT)
+def kept_axes(b: Builder, node: Node) -> Any:
+    """A reduction whose axes are put back with size 1, or taken away, keeps them or not by itself."""
+    inner = sole_producer(node.operands[0])
+    if inner is None or "keepdims" not in inner.op.attributes or len(inner.results) != 1:
+        return None
+    found = b.emit(inner.op, inner.operands, {**inner.attrs, "keepdims": not inner.attrs["keepdims"]}).result
+    old, new = _shape(node.results[0]), _shape(found)
+    if old is None or new is None or len(old) != len(new):
+        return None
+    return found if all(b.graph.symbols.same(*pair) is True for pair in zip(old, new, strict=True)) else None
 
 
 @on("slice")
@@ -248,4 +261,4 @@ def lossless(source: DType, target: DType) -> bool:
     return bool(here.nmant <= there.nmant and here.maxexp <= there.maxexp and here.minexp >= there.minexp)
 
 
-CHAINS: Final = (layout, permutations, split_axes, slices, expansions, implied_expansion, concatenations, casts)
+CHAINS: Final = (layout, kept_axes, permutations, split_axes, slices, expansions, implied_expansion, concatenations, casts)

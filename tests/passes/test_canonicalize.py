@@ -279,6 +279,26 @@ GOLDEN = {
         }
         """,
     ),
+    "axes that a reduction may keep or drop itself": (
+        """
+        symbol N
+        graph @main(%x: f32[N, 3, 4]) {
+          %0: f32[N, 4] = reduce_mean(%x) {axes=[1]}
+          %1: f32[N, 1, 4] = unsqueeze(%0) {axes=[1]}
+          %2: i64[N, 3, 1] = argmax(%x) {axis=2, keepdims=true}
+          %3: i64[N, 3] = reshape(%2) {shape=[N, 3]}
+          return %1, %3
+        }
+        """,
+        """
+        symbol N
+        graph @main(%x: f32[N, 3, 4]) {
+          %0: f32[N, 1, 4] = reduce_mean(%x) {axes=[1], keepdims=true}
+          %1: i64[N, 3] = argmax(%x) {axis=2}
+          return %0, %1
+        }
+        """,
+    ),
     "unused_index": (
         """
         symbol N
@@ -371,6 +391,16 @@ STAYS = {
           %1: f32[2, N, 5, 3] = permute(%0) {perm=[0, 2, 1, 3]}
           %2: f32[2*N, 15] = reshape(%1) {shape=[2*N, 15]}
           return %2
+        }
+        """,
+    "axes that are put back elsewhere, or read both ways": """
+        symbol N
+        graph @main(%x: f32[N, 3, 4]) {
+          %0: f32[N, 4] = reduce_sum(%x) {axes=[1]}
+          %1: f32[N, 4, 1] = unsqueeze(%0) {axes=[2]}
+          %2: f32[N, 3] = reduce_max(%x) {axes=[2]}
+          %3: f32[N, 3, 1] = unsqueeze(%2) {axes=[2]}
+          return %1, %2, %3
         }
         """,
     "indices that are read": """

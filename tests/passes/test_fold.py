@@ -89,6 +89,37 @@ def test_expand_of_a_scalar_stays() -> None:
     assert ops(g) == ["constant", "expand", "add"]
 
 
+def _table(count: int, weights: int) -> Graph:
+    """A table of f32[count] that three nodes make of one number, in a model with so many bytes of weights."""
+    g = Graph()
+    b = Builder(g)
+    x = g.add_input(Tensor(f32, (count,)))
+    table = b.neg(b.exp(b.expand(b.constant(1.0), shape=[count])))
+    w = b.constant(np.arange(weights // 4, dtype=np.float32))
+    g.set_outputs([b.add(x, table), w])
+    return g
+
+
+@pytest.mark.parametrize(("weights", "folded"), [(0, False), (32 * 3000, False), (32 * 5000, True)])
+def test_nodes_that_hang_together_are_folded_where_the_model_hardly_grows(weights: int, folded: bool) -> None:
+    g = _table(1000, weights)
+    before, (expected, _) = weight_bytes(g), run(g, [draw(1000)])
+    Fold().apply(g)
+    assert ("expand" not in ops(g)) is folded
+    assert weight_bytes(g) <= before * 33 / 32 + 256
+    np.testing.assert_array_equal(run(g, [draw(1000)])[0], expected)
+
+
+def test_what_several_parts_add_counts_together() -> None:
+    g = Graph()
+    b = Builder(g)
+    x = g.add_input(Tensor(f32, (1000,)))
+    tables = [b.neg(b.expand(b.constant(float(number)), shape=[1000])) for number in range(4)]
+    g.set_outputs([*(b.add(x, table) for table in tables), b.constant(np.zeros(32 * 2100, np.float32))])
+    Fold().apply(g)
+    assert ops(g).count("expand") == 2
+
+
 def test_symbolic_random_and_failing_nodes_stay() -> None:
     g = Graph()
     b = Builder(g)

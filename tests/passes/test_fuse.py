@@ -64,6 +64,44 @@ def gelu_tanh_mul(b: Any, x: Any) -> Any:
     return b.mul(b.mul(x, tanh_of(b, x, b.mul(x, b.mul(x, x)))), 0.5)
 
 
+def gelu_fast(b: Any, x: Any) -> Any:
+    inner = b.mul(b.mul(x, 0.7978845608), b.add(1.0, b.mul(b.mul(0.044715, x), x)))
+    return b.mul(b.mul(0.5, x), b.add(1.0, b.tanh(inner)))
+
+
+def gelu_factored(b: Any, x: Any) -> Any:
+    inner = b.mul(b.mul(x, b.add(1.0, b.mul(0.044715, b.pow(x, 2.0)))), math.sqrt(2 / math.pi))
+    return b.mul(x, b.mul(0.5, b.add(1.0, b.tanh(inner))))
+
+
+def gelu_by_sigmoid(b: Any, x: Any) -> Any:
+    return b.mul(x, b.sigmoid(b.mul(1.5957691216, b.add(x, b.mul(0.044715, b.pow(x, 3.0))))))
+
+
+def silu_reciprocal(b: Any, x: Any) -> Any:
+    return b.mul(x, b.reciprocal(b.add(1.0, b.exp(b.neg(x)))))
+
+
+def mish_log(b: Any, x: Any) -> Any:
+    return b.mul(x, b.tanh(b.log(b.add(1.0, b.exp(x)))))
+
+
+def hard_swish_early(b: Any, x: Any) -> Any:
+    return b.mul(b.div(x, 6.0), b.clip(b.add(x, 3.0), 0.0, 6.0))
+
+
+def hard_sigmoid_line(b: Any, x: Any) -> Any:
+    return b.clip(b.add(b.mul(x, 0.2), 0.4), 0.0, 1.0)
+
+
+def log_softmax_by_sum(b: Any, x: Any) -> Any:
+    return b.sub(x, b.logsumexp(x, axes=[2], keepdims=True))
+
+
+def length(b: Any, x: Any) -> Any:
+    return b.sqrt(b.reduce_sum(b.pow(x, 2.0), axes=[1, 2]))
+
+
 def silu(b: Any, x: Any) -> Any:
     return b.mul(b.sigmoid(x), x)
 
@@ -167,6 +205,15 @@ RECOVERED = [
     (gelu_by_two, ["gelu"]),
     (gelu_tanh_pow, ["gelu"]),
     (gelu_tanh_mul, ["gelu"]),
+    (gelu_fast, ["gelu"]),
+    (gelu_factored, ["gelu"]),
+    (gelu_by_sigmoid, ["gelu"]),
+    (silu_reciprocal, ["silu"]),
+    (mish_log, ["mish"]),
+    (hard_swish_early, ["hard_swish"]),
+    (hard_sigmoid_line, ["hard_sigmoid"]),
+    (log_softmax_by_sum, ["log_softmax"]),
+    (length, ["reduce_l2"]),
     (silu, ["silu"]),
     (silu_divided, ["silu"]),
     (mish, ["mish"]),
@@ -202,6 +249,27 @@ def gelu_of_other_values(b: Any, x: Any) -> Any:
 
 def gelu_with_other_number(b: Any, x: Any) -> Any:
     return b.mul(b.mul(x, 0.5), b.add(b.erf(b.div(x, 1.5)), 1.0))
+
+
+def quick_gelu(b: Any, x: Any) -> Any:
+    return b.mul(x, b.sigmoid(b.mul(1.702, x)))
+
+
+def softmax_that_overflows(b: Any, x: Any) -> Any:
+    powers = b.exp(x)
+    return b.div(powers, b.reduce_sum(powers, axes=[2], keepdims=True))
+
+
+def softplus_that_overflows(b: Any, x: Any) -> Any:
+    return b.log1p(b.exp(x))
+
+
+def line_with_computed_slope(b: Any, x: Any) -> Any:
+    return b.clip(b.add(b.mul(x, b.reduce_max(x, axes=[0, 1, 2])), 0.4), 0.0, 1.0)
+
+
+def flat_line(b: Any, x: Any) -> Any:
+    return b.clip(b.add(b.mul(x, 0.0), 0.4), 0.0, 1.0)
 
 
 def silu_backwards(b: Any, x: Any) -> Any:
@@ -254,11 +322,12 @@ def attention_with_computed_scale(b: Any, x: Any) -> Any:
 
 
 LOOKALIKES: list[Build] = [
+    quick_gelu, softmax_that_overflows, softplus_that_overflows, line_with_computed_slope, flat_line,
     gelu_of_other_values, gelu_with_other_number, silu_backwards, clip_above_too, softmax_over_two_axes,
     softmax_of_different_axes, norm_of_the_first_axes, norm_with_computed_epsilon, norm_with_unbiased_variance,
     product_with_computed_bias, product_with_matrix_bias, attention_over_other_axis, attention_with_computed_scale,
 ]  # fmt: skip
-COARSE = {"gelu", "silu", "relu", "layer_norm", "rms_norm", "linear", "attention", "log_softmax"}
+COARSE = {"softplus", "hard_sigmoid", "gelu", "silu", "relu", "layer_norm", "rms_norm", "linear", "attention", "log_softmax"}
 
 
 @pytest.mark.parametrize("build", LOOKALIKES, ids=[build.__name__ for build in LOOKALIKES])
