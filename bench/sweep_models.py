@@ -17,6 +17,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from isthmus.tables import table, text
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, KEPT = ROOT / "docs" / "models.md", ROOT / "bench" / "models.json"
 OPSETS = (13, 17, NEWEST)
-LIMIT, PEERS_LIMIT = 300, 1200
+LIMIT, PEERS_LIMIT = 600, 600
 """Seconds for one model."""
 HEAD = """\
 # Models
@@ -55,10 +56,11 @@ def entries(names: list[str]) -> list[str]:
 
 
 def find(name: str) -> Any:
-    """The model's entry."""
-    from models import all_entries
+    """The model's entry, without loading the families behind its own."""
+    from models import FAMILIES
 
-    return next(entry for entry in all_entries() if entry.name == name)
+    families = (import_module(f"models.{family}").ENTRIES for family in FAMILIES)
+    return next(entry for family in families for entry in family if entry.name == name)
 
 
 # ---- in a process of its own
@@ -214,9 +216,16 @@ def page(results: dict[str, Any]) -> str:
         cells = ["" if cell is None else f"{cell:.1e}" if isinstance(cell, float) else str(cell) for cell in row(name, found)]
         seconds = found.get("seconds")
         lines.append(f"| {' | '.join([*cells[:-1], '' if seconds is None else f'{seconds:.2f}'])} |\n")
-    if any(found["why"].values() for found in results.values()):
-        lines += ["\n## Why not\n\n", *(f"* {' '.join(line.split())}\n" for line in reasons(results))]
+    if told := [f"* {' '.join(line.split())}\n" for line in reasons(results)]:
+        lines += ["\n## Why not\n\n", *told]
     return "".join(lines)
+
+
+def keep(results: dict[str, Any]) -> None:
+    """Writes what is known of the table's models, in its order, and the page."""
+    known = {name: results[name] for name in entries([]) if name in results}
+    KEPT.write_text(json.dumps(known, indent=1) + "\n")
+    PAGE.write_text(page(known))
 
 
 def main() -> int:
@@ -234,15 +243,15 @@ def main() -> int:
         print("\n" + json.dumps({"ours": ours, "peers": peers}[options.only](options.models[0])))
         return 0
     names = entries(options.models)
+    keeps = options.keep or not options.models
     kept: dict[str, Any] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    results: dict[str, Any] = {}
     with ThreadPoolExecutor(options.jobs) as pool:
         rows = pool.map(lambda name: sweep(name, options.peers, kept.get(name, {})), names)
-        results = dict(zip(names, rows, strict=True))
-    if options.keep or not options.models:
-        merged = kept | results
-        merged = {name: merged[name] for name in entries([]) if name in merged}
-        KEPT.write_text(json.dumps(merged, indent=1) + "\n")
-        PAGE.write_text(page(merged))
+        for name, found in zip(names, rows, strict=True):
+            results[name] = found
+            if keeps:
+                keep(kept | results)
     rights = sum(map(is_right, results.values()))
     lines = [*reasons(results), f"{rights} of {len(results)} models are right"]
     print(text(table(COLUMNS, [row(name, found) for name, found in results.items()]), *lines))

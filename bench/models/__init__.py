@@ -12,7 +12,7 @@ from importlib import import_module
 import torch
 from zoo import Example
 
-FAMILIES = ("vision", "language", "small")
+FAMILIES = ("vision", "small", "language")
 """The modules of this package that hold entries."""
 
 
