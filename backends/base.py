@@ -77,9 +77,12 @@ class Backend(ABC):
     Attributes:
         name: the target's name, as in ``isthmus.compile(..., target=name)``.
         Options: the model of its options.
+        complex_numbers: whether it computes with complex numbers. Where it does not, a graph reaches it with pairs of reals in
+            their place; only inputs and outputs may be complex, with `view_as_real` behind and `view_as_complex` before them.
     """
 
     name: ClassVar[str]
+    complex_numbers: ClassVar[bool] = False
     Options: ClassVar[type[BaseModel]] = Options
 
     def __init__(self, options: BaseModel | None = None) -> None:

@@ -14,7 +14,9 @@ from isthmus.ir.interpreter import type_of
 from isthmus.ir.op import OPS, Op, Sample, Typed
 from isthmus.ir.types import Tensor, Type
 
-TOLERANCE: Final = {"float64": 1e-6, "float32": 2e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
+TOLERANCE: Final = {
+    "float64": 1e-6, "float32": 2e-5, "float16": 2e-3, "bfloat16": 1.6e-2, "complex64": 2e-5, "complex128": 1e-6,
+}  # fmt: skip
 """By element type: the relative error allowed, and a tenth of it of the greatest element besides. Everything else is exact."""
 
 
@@ -99,7 +101,8 @@ def agree(got: Any, wanted: Any) -> bool:
     tolerance = TOLERANCE.get(got.dtype.name)
     if tolerance is None:
         return bool(np.all((got == wanted) | (got != got) & (wanted != wanted)))
-    got, wanted = got.astype(np.float64), wanted.astype(np.float64)
+    wide = np.complex128 if got.dtype.kind == "c" else np.float64
+    got, wanted = got.astype(wide), wanted.astype(wide)
     finite = np.abs(wanted[np.isfinite(wanted)])
     scale = max(1.0, finite.max(initial=0))
     return np.allclose(got, wanted, rtol=tolerance, atol=tolerance * 0.1 * scale, equal_nan=True)

@@ -10,6 +10,7 @@ from typing import Final, Protocol, TypeAlias
 from isthmus.ir.builder import Builder
 from isthmus.ir.errors import Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
+from isthmus.passes.complex_pairs import ComplexPairs
 from isthmus.passes.driver import PassRecord, count_nodes
 from isthmus.passes.replace import attached, disagreement, settle, sweep
 
@@ -18,7 +19,7 @@ DEPTH: Final = 32
 
 
 class Target(Protocol):
-    """What legalization asks of a target."""
+    """What legalization asks of a target. One that has no complex numbers says so: ``complex_numbers = False``."""
 
     @property
     def name(self) -> str: ...
@@ -38,6 +39,7 @@ Chain: TypeAlias = tuple[tuple[str, str], ...]
 def legalize(graph: Graph, target: Target) -> PassRecord:
     """Makes every node of a graph legal for a target, in place: its own lowerings first, then the ops' decompositions.
 
+    Before that, complex numbers become pairs of reals, for a target that says that it has none (see `complex_pairs`).
     On an error the graph is left partly converted; work on a clone where the graph is still needed.
 
     Args:
@@ -52,6 +54,10 @@ def legalize(graph: Graph, target: Target) -> PassRecord:
     """
     before, version, start = count_nodes(graph), graph.version, time.perf_counter()
     run = _Legalization(graph, target)
+    if not getattr(target, "complex_numbers", True):
+        pairs = ComplexPairs(target.name)
+        pairs.apply(graph)
+        run.counts.update(pairs.counts)
     run.run()
     refusals = run.standing()
     if refusals:

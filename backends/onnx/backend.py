@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -24,12 +25,13 @@ from isthmus.backends.onnx import (
     resizing,
     sampling,
     shapes,
+    spectral,
     table,
 )  # fmt: skip
 from isthmus.backends.onnx.artefact import External, OnnxArtefact
 from isthmus.backends.onnx.attributes import plain
 from isthmus.backends.onnx.emitter import Emitter, Probe, Scope
-from isthmus.backends.onnx.runtime import Session
+from isthmus.backends.onnx.runtime import COMPLEX, Session
 from isthmus.backends.onnx.wire import check_external
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
@@ -38,7 +40,9 @@ from isthmus.ir.errors import FileError, Refusal, UnsupportedError, UsageError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.types import Tensor
 
-FAMILIES = (control, division, elementwise, indexing, neural, pooling, quantization, recurrent, resizing, sampling, shapes)
+FAMILIES = (
+    control, division, elementwise, indexing, neural, pooling, quantization, recurrent, resizing, sampling, shapes, spectral,
+)  # fmt: skip
 """The modules that fill the table of emitters."""
 
 
@@ -113,8 +117,6 @@ class OnnxBackend(base.Backend):
         return None
 
     def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
-        if any(isinstance(value.type, Tensor) and value.type.dtype.is_complex for value in node.results):
-            return None  # no runtime reckons with complex numbers
         found: Any = table.lower(node.op.name, self.opset, b, node)
         if found is None:
             found = widen.lower(self.legal, WIDER, b, node)
@@ -160,9 +162,21 @@ class OnnxBackend(base.Backend):
         if options.metadata:
             for key, text in sorted(graph.metadata.items()):
                 model.metadata_props.add(key=plain(key), value=plain(text))
+        pairs = {
+            side: [item.name for item, value in zip(items, values, strict=True) if _is_complex(value)]
+            for side, items, values in (("inputs", proto.input, graph.inputs), ("outputs", proto.output, graph.outputs))
+        }
+        if any(pairs.values()):
+            model.metadata_props.add(key=COMPLEX, value=json.dumps(pairs))
+            told = " and the ".join(f"{side} {', '.join(names)}" for side, names in pairs.items() if names)
+            e.note(f"ONNX runtimes have no complex numbers: the {told} are pairs of reals in the file, along a last axis")
         artefact = OnnxArtefact(model, proto, e.initializers, options.external_data, options.checksum)
         artefact.notes += e.notes
         return artefact
+
+
+def _is_complex(value: Value) -> bool:
+    return isinstance(value.type, Tensor) and value.type.dtype.is_complex
 
 
 def _names(kind: str, given: Sequence[str] | None, values: Sequence[Value]) -> list[str]:

@@ -121,7 +121,7 @@ class Emitter:
         """Lets a value be known by this name."""
         self._names[value] = name
         if isinstance(value.type, Tensor):
-            self._types[name] = value.type.dtype
+            self._types[name] = opsets.written(value.type).dtype
 
     def dtype(self, name: str) -> DType | None:
         """The element type of a name, where it is known."""
@@ -294,8 +294,11 @@ class Emitter:
         """
         scope = self.scopes[-1]
         for value, name in zip(graph.outputs, outputs, strict=True):
-            if value.producer is not None and value.owner is graph and value not in self._wanted:
-                self._wanted[value] = name
+            named: Value | None = value
+            if value.producer is not None and value.producer.op.name == "view_as_complex":
+                named = value.producer.operands[0]  # the same tensor in the file
+            if named is not None and named.producer is not None and named.owner is graph and named not in self._wanted:
+                self._wanted[named] = name
         for node in graph.nodes:
             self.node(node)
         self._fresh.clear()
@@ -418,7 +421,7 @@ class Probe(Emitter):
         for index, value in enumerate(node.operands):
             operands.append(None if value is None else f"operand{index}")
             if value is not None and isinstance(value.type, Tensor):
-                self._types[f"operand{index}"] = value.type.dtype
+                self._types[f"operand{index}"] = opsets.written(value.type).dtype
         for value in (*node.operands, *node.results):
             reason = None if value is None else self.storable(value)
             if reason is not None:

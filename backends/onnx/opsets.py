@@ -11,6 +11,7 @@ from isthmus.backends.onnx.attributes import plain
 from isthmus.backends.onnx.kernels import NEVER, element, kernels
 from isthmus.ir import dtypes
 from isthmus.ir.dtypes import DType
+from isthmus.ir.ops.complex import REAL_OF
 from isthmus.ir.types import Optional, Sequence, Tensor, Type
 
 OLDEST: Final = 13
@@ -142,10 +143,19 @@ def signature(name: str, opset: int) -> Signature | None:
         return None
 
 
+def written(type: Tensor) -> Tensor:
+    """The type that a tensor has in a file: complex numbers, which no runtime computes with, are pairs along a last axis."""
+    real = REAL_OF.get(type.dtype)
+    if real is None:
+        return type
+    return Tensor(real, None if type.shape is None else (*type.shape, 2))
+
+
 def type_proto(type: Type) -> Any:
     """A type as ONNX writes it; sizes that are not integers become dim names, expressions as text."""
     proto = onnx.TypeProto()
     if isinstance(type, Tensor):
+        type = written(type)
         proto.tensor_type.elem_type = _ENUM[type.dtype]
         if type.shape is not None:
             proto.tensor_type.shape.SetInParent()

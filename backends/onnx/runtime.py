@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from isthmus.backends.onnx.opsets import by_enum, enum
 from isthmus.ir.dtypes import from_numpy
 from isthmus.ir.errors import EvaluationError, UsageError
 from isthmus.ir.weights import Array, ArrayWeight
+
+COMPLEX: Final = "isthmus.complex"
+"""The key of a file's metadata that says which inputs and outputs are complex: pairs of reals, along a last axis."""
 
 
 class Session:
@@ -56,6 +60,9 @@ class Session:
         self._inputs = [node.name for node in self._session.get_inputs()]
         self._outputs = [node.name for node in self._session.get_outputs()]
         types = [node.type for node in (*self._session.get_inputs(), *self._session.get_outputs())]
+        pairs = json.loads(self._session.get_modelmeta().custom_metadata_map.get(COMPLEX, "{}"))
+        self._complex_inputs = frozenset(pairs.get("inputs", ()))
+        self._complex_outputs = [name in pairs.get("outputs", ()) for name in self._outputs]
         self._plain = all(type.startswith("tensor(") and type != "tensor(string)" for type in types)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
@@ -69,13 +76,25 @@ class Session:
             expected = ", ".join(self._inputs)
             raise UsageError(f"the model takes {len(self._inputs)} inputs", expected=expected, found=str(len(inputs)))
         feeds = dict(zip(self._inputs, inputs, strict=True))
+        feeds.update({name: _as_pairs(np.asarray(feeds[name])) for name in self._complex_inputs})
         try:
             if self._plain:
                 given = {name: _to_runtime(np.asarray(array)) for name, array in feeds.items()}
-                return [_from_runtime(value) for value in self._session.run_with_ort_values(self._outputs, given)]
-            return list(self._session.run(self._outputs, feeds))
+                found = [_from_runtime(value) for value in self._session.run_with_ort_values(self._outputs, given)]
+            else:
+                found = list(self._session.run(self._outputs, feeds))
         except Exception as error:  # as above
             raise EvaluationError(f"onnxruntime: {error}") from error
+        return [_as_complex(array) if pairs else array for array, pairs in zip(found, self._complex_outputs, strict=True)]
+
+
+def _as_pairs(array: Array) -> Array:
+    return np.ascontiguousarray(array).view(array.real.dtype).reshape(*array.shape, 2)
+
+
+def _as_complex(array: Array) -> Array:
+    complex_type = np.result_type(array.dtype, np.complex64)
+    return np.ascontiguousarray(array).view(complex_type).reshape(array.shape[:-1])
 
 
 def _to_runtime(array: Any) -> Any:

@@ -46,6 +46,7 @@ class ReferenceBackend(Backend):
     """Evaluates the graph with `isthmus.ir.interpreter`."""
 
     name = "reference"
+    complex_numbers = True
 
     def legal(self, node: Node) -> str | None:
         row = type(node.op)

@@ -4,6 +4,7 @@ from isthmus.ir.ops import (
     activations,
     arrangement,
     attention,
+    complex,
     control,
     conv,
     core,
@@ -24,12 +25,14 @@ from isthmus.ir.ops import (
     sequence,
     shape,
     slicing,
+    spectral,
 )
 
 __all__ = [
     "activations",
     "arrangement",
     "attention",
+    "complex",
     "control",
     "conv",
     "core",
@@ -50,4 +53,5 @@ __all__ = [
     "sequence",
     "shape",
     "slicing",
+    "spectral",
 ]

@@ -254,8 +254,8 @@ class Clip(Op):
 class Cast(Op):
     """The same values in another element type.
 
-    Floats become integers by truncation and bool by comparison with 0; integers wrap; complex numbers lose their imaginary
-    part; strings are read and written as Python does. An integer of nan or of a float out of its range is undefined.
+    Numbers become bool by comparison with 0, floats integers by truncation; integers wrap; complex numbers lose their
+    imaginary part; strings are read and written as Python does. An integer of nan or of a float out of its range is undefined.
     """
 
     name = "cast"
@@ -276,7 +276,7 @@ class Cast(Op):
             x = x.astype(np.float64)
         if x.dtype == target.numpy:
             return x
-        if x.dtype.kind == "c" and not target.is_complex:
+        if x.dtype.kind == "c" and not target.is_complex and target is not bool_:
             x = x.real
         if target is bool_ and x.dtype != object:
             return compute(lambda x: x != 0, x, dtype=np.bool_)
@@ -297,6 +297,8 @@ class Cast(Op):
         yield sample(np.array([True, False]), dtype=dtypes.f32, note="bool-f32")
         yield sample(np.array(["1.5", "2"], object), dtype=dtypes.f32, note="str-f32")
         yield sample(np.array(["1.5", "-inf"], object), dtype=dtypes.bf16, note="str-bf16")
-        yield sample(np.array([1 + 2j, 3], np.complex64), dtype=dtypes.f32, note="c64-f32")
+        z = np.array([1 + 2j, 3, 1j, 0], np.complex64)
+        for target in (dtypes.f32, bool_, dtypes.c128):
+            yield sample(z, dtype=target, note=f"c64-{target}")
         yield sample(np.float32(3), dtype=dtypes.i64, note="scalar")
         yield sample(x[:0], dtype=dtypes.i64, note="empty")

@@ -32,7 +32,10 @@ def rows(when: Callable[[Op, Sample], bool]) -> pytest.MarkDecorator:
 
 each_sample = rows(lambda op, sample: True)
 
-TOLERANCES = {"f64": (1e-9, 1e-11), "f32": (1e-5, 1e-6), "f16": (1e-2, 1e-2), "bf16": (4e-2, 4e-2), "c64": (1e-5, 1e-6)}
+TOLERANCES = {
+    "f64": (1e-9, 1e-11), "f32": (1e-5, 1e-6), "f16": (1e-2, 1e-2), "bf16": (4e-2, 4e-2), "c64": (1e-5, 1e-6),
+    "c128": (1e-9, 1e-11),
+}  # fmt: skip
 
 
 def assert_same(found: Any, expected: Any, exact: bool = True) -> None:

@@ -1,0 +1,83 @@
+"""Complex numbers at the edges of a graph, and Fourier transforms.
+
+A transform is ONNX's own where onnxruntime's kernel is exact; a short one is better a product with its matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from isthmus.backends.onnx import opsets
+from isthmus.backends.onnx.emitter import Emitter
+from isthmus.backends.onnx.table import emits, lowers, refuse
+from isthmus.ir import dtypes
+from isthmus.ir.builder import Builder
+from isthmus.ir.dims import Dim
+from isthmus.ir.graph import Node, Value
+from isthmus.ir.op import OPS
+from isthmus.ir.ops.spectral import elements
+
+SHORT: Final = 1 << 20
+"""A matrix of no more elements is the better form: a product takes less time than the kernel of DFT, and is as exact."""
+
+
+@emits("view_as_real", "view_as_complex")
+def _pairs(e: Emitter, node: Node, x: str) -> Any:
+    """Complex numbers are pairs in the file."""
+    return x
+
+
+def _is_short(node: Node) -> bool:
+    length = node.attrs["length"]
+    return isinstance(length, int) and 0 < elements(length, node.attrs["kind"]) <= SHORT
+
+
+@lowers("dft", since=17)
+def _as_product(b: Builder, node: Node, x: Value) -> Any:
+    if not _is_short(node):
+        return None
+    return OPS["dft"].decompose(b, node.call(), x)
+
+
+@emits("dft", since=17)
+def _dft(e: Emitter, node: Node, x: str) -> Any:
+    """ONNX divides by the length where it transforms back, and nowhere else."""
+    length, kind, inverse, axis = (node.attrs[name] for name in ("length", "kind", "inverse", "axis"))
+    if _is_short(node):
+        refuse("so short a transform is better a product with its matrix")
+    if node.result.tensor.dtype is dtypes.f32 and not _power_of_two(length):
+        refuse("onnxruntime's kernel loses digits in f32 unless the length is a power of 2")
+    if kind == "r2c" and inverse:
+        refuse("ONNX has no inverse transform of reals to their first frequencies")
+    if kind == "c2r" and not inverse:
+        refuse("ONNX has no forward transform to reals")
+    given = e.sizes.scalar(length) if kind == "c2r" else None
+    onesided = int(kind != "c2c")
+    if e.opset < 20:
+        found = e.op("DFT", x, given, axis=axis, inverse=int(inverse), onesided=onesided)
+    else:
+        found = e.op("DFT", x, given, e.constant(axis, dtypes.i64), inverse=int(inverse), onesided=onesided)
+    return _normed(e, found, length, node.attrs["norm"], "length" if inverse else "none", node.result.tensor.dtype)
+
+
+def _power_of_two(length: Dim) -> bool:
+    return isinstance(length, int) and length > 0 and length & (length - 1) == 0
+
+
+_EXPONENTS: Final = {"none": 0.0, "root": 0.5, "length": 1.0}
+"""The power of the length that a norm divides by."""
+
+
+def _normed(e: Emitter, x: str, length: Dim, wanted: str, own: str, dtype: Any) -> str:
+    exponent = _EXPONENTS[own] - _EXPONENTS[wanted]
+    if not exponent:
+        return x
+    if isinstance(length, int):
+        factor = e.constant(float(length) ** exponent, dtype)
+    else:
+        size = e.op("Cast", e.sizes.scalar(length), to=opsets.enum(dtype))
+        root = e.op("Sqrt", size) if math.isclose(abs(exponent), 0.5) else size
+        factor = e.op("Reciprocal", root) if exponent < 0 else root
+    result: str = e.op("Mul", x, factor)
+    return result
