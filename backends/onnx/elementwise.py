@@ -93,8 +93,7 @@ def _cast(e: Emitter, node: Node, x: str) -> Any:
 
 @emits("pow")
 def _pow(e: Emitter, node: Node, x: str, y: str) -> Any:
-    exponent = _integer_exponent(node)
-    if exponent is not None and exponent not in (2, 3):
+    if node.result.tensor.dtype.is_integer and _integer_exponent(node) not in (2, 3):
         refuse("onnxruntime computes powers of integers, but for squares and cubes, in f64")
     return e.op("Pow", x, y)
 
@@ -111,9 +110,11 @@ def _integer_exponent(node: Node) -> int | None:
 @lowers("pow")
 def _pow_by_products(b: Builder, node: Node, x: Value, y: Value) -> Any:
     """Of integers: by squares of squares, which wrap around as products do. A negative power leaves but 1 and -1."""
+    if not x.tensor.dtype.is_integer:
+        return None
     exponent = _integer_exponent(node)
     if exponent is None:
-        return None
+        return _pow_by_turns(b, node, x, y)
     if x.tensor.shape != node.result.tensor.shape:  # an exponent of a higher rank
         x = b.expand(x, shape=node.result.tensor.shape)
     if exponent < 0:
@@ -127,6 +128,31 @@ def _pow_by_products(b: Builder, node: Node, x: Value, y: Value) -> Any:
     if found is None:
         return b.expand(b.constant(1, x.tensor.dtype), shape=x.tensor.shape)
     return b.identity(x) if found is x else found
+
+
+def _pow_by_turns(b: Builder, node: Node, x: Value, y: Value) -> Value:
+    """The same, of exponents that only a run tells: each turn takes one more of their bits, until none is left anywhere."""
+    type = node.result.tensor
+    shape, dtype = type.shape or (), type.dtype
+    axes = list(range(len(shape)))
+    x, y = b.expand(x, shape=shape), b.expand(y, shape=shape)
+    one = b.expand(b.constant(1, dtype), shape=shape)
+
+    def going(b: Builder, rest: Value) -> Any:
+        return b.reduce_any(b.gt(rest, 0), axes=axes)
+
+    def turn(b: Builder, number: Value, found: Value, square: Value, rest: Value) -> list[Value]:
+        half = b.div(rest, 2)
+        odd = b.ne(b.mul(half, 2), rest)
+        return [going(b, half), b.where(odd, b.mul(found, square), found), b.mul(square, square), half]
+
+    body = b.subgraph([Tensor(dtypes.i64, ()), type, type, type], turn)
+    exponents = b.maximum(y, 0)
+    found: Value = b.loop(None, going(b, exponents), [one, x, exponents], carried=3, regions=[body])[0]
+    if not dtype.is_signed:
+        return found
+    inverse = b.where(b.eq(b.clip(x, -1, 1), x), b.where(b.eq(b.mod(y, 2), 0), b.mul(x, x), x), 0)
+    return b.where(b.lt(y, 0), inverse, found)  # type: ignore[no-any-return]
 
 
 @lowers("relu")

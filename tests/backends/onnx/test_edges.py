@@ -106,6 +106,17 @@ def test_powers_of_integers_wrap_around_as_products_do(dtype: DType, exponent: i
     m.check(m.emit(y), given)
 
 
+@pytest.mark.parametrize("dtype", [T.i8, T.u8, T.i32, T.i64], ids=str)
+def test_powers_that_only_a_run_tells_wrap_around_and_round_towards_0(dtype: DType) -> None:
+    info = np.iinfo(dtype.numpy)
+    x = np.array([info.min, 0, 1, 2, 3, 10, 11, info.max], dtype.numpy)[:, None]
+    exponents = np.array([info.min, 0, 1, 2, 3, 7, 62, 63, 64, 100], dtype.numpy)
+    m = Model()
+    m.check(m.emit(m.b.pow(m.input(8, 1, dtype=dtype), m.input(10, dtype=dtype))), x, exponents)
+    m = Model()
+    m.check(m.emit(m.b.pow(m.input(dtype=dtype), m.input(0, dtype=dtype))), x[3, 0], exponents[:0])
+
+
 def test_squares_and_cubes_are_one_node_and_a_known_power_is_squares() -> None:
     for exponent, nodes in ((2, 1), (3, 1), (4, 2), (5, 3)):
         m = Model()
