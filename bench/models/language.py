@@ -7,10 +7,14 @@ masks with zeros among them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+from unittest import mock
 
 import torch
 import transformers
+from transformers import DynamicCache
+from transformers.models.mamba import modeling_mamba
 
 from models import Entry, as_trained
 from zoo import Example
@@ -23,6 +27,7 @@ SMALL: dict[str, Any] = {
 TWO_HEADS = {"num_key_value_heads": 2, "use_cache": False, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 TOKENS = {0: "N", 1: "S"}
 SIZES = ({"N": 1, "S": 9}, {"N": 3, "S": 1})
+AFTER = ({"N": 1, "S": 9, "P": 1, "T": 10}, {"N": 3, "S": 1, "P": 6, "T": 7})
 
 
 def model_of(name: str, **config: Any) -> torch.nn.Module:
@@ -55,6 +60,31 @@ def text(name: str, **config: Any) -> Callable[[], Example]:
         return Example(model, (), inputs, {"input_ids": TOKENS, "attention_mask": TOKENS})
 
     return make
+
+
+def cached(name: str, past: int = 5, **config: Any) -> Callable[[], Example]:
+    """A decoder with what it computed for earlier tokens as inputs, and for those and the new ones as outputs.
+
+    The mask is over both; how many there were may vary as well.
+    """
+
+    def make() -> Example:
+        model = model_of(name, **{**SMALL, **TWO_HEADS, "use_cache": True, **config})
+        cache = DynamicCache([(torch.randn(2, 2, past, 8), torch.randn(2, 2, past, 8)) for _ in range(2)])
+        before = [{0: "N", 2: "P"}] * 2
+        inputs = {"input_ids": tokens(), "attention_mask": mask(2, past + 7), "cache": cache}
+        return Example(model, (), inputs, {
+            "input_ids": TOKENS, "attention_mask": {0: "N", 1: "T"}, "cache": [before, before],
+        })  # fmt: skip
+
+    return make
+
+
+def windowed() -> Example:
+    """Longformer with local attention: a mask of bools cannot ask for global attention, which takes another path."""
+    model = model_of("LongformerModel", **{**SMALL, "attention_window": 4, "pad_token_id": 1})
+    inputs = {"input_ids": tokens(), "attention_mask": mask().bool()}
+    return Example(model, (), inputs, {"input_ids": TOKENS, "attention_mask": TOKENS})
 
 
 def text_to_text() -> Example:
@@ -131,13 +161,25 @@ def detection() -> Example:
     return Example(model, (), inputs, {"pixel_values": {0: "N", 2: "H", 3: "W"}, "pixel_mask": sizes})
 
 
-def scanned() -> Example:
-    """Mamba over sequences of one length: its scan is unrolled."""
+class Scanned(torch.nn.Module):
+    """Mamba by torch's associative scan, which it takes when it is compiled, but not when it is exported."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: torch.Tensor) -> Any:
+        with mock.patch.object(modeling_mamba, "is_torchdynamo_exporting", return_value=False):
+            return self.model(input_ids)
+
+
+def scanned(dynamic: bool) -> Example:
+    """Mamba over sequences of any length, or of one: its loop over the time steps is unrolled then."""
     model = model_of(
         "MambaForCausalLM", vocab_size=VOCABULARY, hidden_size=32, state_size=8, num_hidden_layers=2, use_cache=False,
         pad_token_id=0, bos_token_id=1, eos_token_id=2,
     )  # fmt: skip
-    return Example(model, (tokens(),), {}, {"input_ids": {0: "N"}})
+    return Example(Scanned(model) if dynamic else model, (tokens(),), {}, {"input_ids": TOKENS if dynamic else {0: "N"}})
 
 
 ENTRIES: list[Entry] = [
@@ -150,14 +192,19 @@ ENTRIES: list[Entry] = [
     Entry("Llama", text("LlamaForCausalLM", **TWO_HEADS), SIZES),
     Entry("Mistral", text("MistralForCausalLM", sliding_window=4, **TWO_HEADS), SIZES),
     Entry("Qwen2", text("Qwen2ForCausalLM", **TWO_HEADS), SIZES),
+    Entry("Qwen2 with cache", cached("Qwen2ForCausalLM"), AFTER),
+    Entry("Llama with cache", cached("LlamaForCausalLM"), AFTER),
+    Entry("Mistral with cache", cached("MistralForCausalLM", sliding_window=4), AFTER),
+    Entry("Qwen2 to a cache", text("Qwen2ForCausalLM", **{**TWO_HEADS, "use_cache": True}), SIZES),
     Entry("DeBERTa-v2", text(
         "DebertaV2Model", relative_attention=True, pos_att_type=["c2p", "p2c"], position_buckets=8, share_att_key=True,
         norm_rel_ebd="layer_norm",
     ), SIZES),
     Entry("Mixtral", text("MixtralForCausalLM", num_local_experts=4, num_experts_per_tok=2, **TWO_HEADS), SIZES),
     Entry("T5", text_to_text, ({"N": 1, "S": 9, "T": 3}, {"N": 3, "S": 1, "T": 1})),
-    Entry("Longformer", text("LongformerModel", attention_window=4, pad_token_id=1), SIZES),
-    Entry("Mamba", scanned, ({"N": 1}, {"N": 3})),
+    Entry("Longformer", windowed, SIZES),
+    Entry("Mamba", partial(scanned, dynamic=True), SIZES),
+    Entry("Mamba, unrolled", partial(scanned, dynamic=False), ({"N": 1}, {"N": 3})),
     Entry("Whisper encoder", speech_encoder, ({"N": 1}, {"N": 3})),
     Entry("Wav2Vec2", speech(), ({"N": 1, "S": 320}, {"N": 3, "S": 517})),
     Entry("Wav2Vec2, masked", speech(

@@ -41,7 +41,8 @@ class CaptureOptions(BaseModel):
         on_size_branch: a branch on a size that depends on data is recorded as an assumption, or refused.
         buffers: buffers and parameters that the model writes to are reported, made further outputs, or refused.
         coarse: modules kept as one node each, by path, class name or class.
-        export_flags: models that ask whether they are being exported or compiled hear yes.
+        export_flags: models that ask whether they are being exported or compiled hear yes; with ``compiled``, those that
+            ask whether they are compiled.
         second_watch: a model with dynamic sizes is watched again at other sizes, and both graphs must be equal.
     """
 
@@ -50,7 +51,7 @@ class CaptureOptions(BaseModel):
     on_size_branch: Literal["record", "refuse"] = "record"
     buffers: Literal["report", "output", "refuse"] = "report"
     coarse: tuple[str | type, ...] = ()
-    export_flags: bool = True
+    export_flags: bool | Literal["compiled"] = True
     second_watch: bool = True
 
 

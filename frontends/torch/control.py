@@ -48,7 +48,7 @@ def higher_order(watcher: Watcher, func: Any, args: Any, kwargs: Any) -> Any:
         raise CaptureError(
             f"the operator {name}, which takes functions or other operators, is not carried over",
             location=watcher.provenance.here(),
-            remedy="torch.cond, while_loop, scan and map are",
+            remedy="torch.cond, while_loop, scan, associative_scan and map are",
         )
     return build(watcher, *args, **kwargs)
 
@@ -133,6 +133,20 @@ def _map(watcher: Watcher, body: Any, xs: Sequence[Any], extra: Sequence[Any] = 
     return pytree.tree_unflatten(results, structure[0])
 
 
+def _associative_scan(watcher: Watcher, combine: Any, xs: Sequence[Any], extra: Sequence[Any] = ()) -> list[Any]:
+    """One result after the other, as an associative function allows."""
+    with watcher:
+        start, rest = [x[0] for x in xs], [x[1:] for x in xs]
+
+    def turn(*values: Any) -> tuple[None, list[Any]]:
+        found = flatten(combine(*values, *extra))[0]
+        return None, [*found, *found]
+
+    found = _loop(watcher, None, start, rest, turn)[len(xs) :]
+    with watcher:
+        return [torch.cat([x[:1], later]) for x, later in zip(xs, found, strict=True)]
+
+
 def composite(watcher: Watcher, name: str, call: Callable[[], Any]) -> Any:
     """Runs a module as one node whose nested graph is what it does."""
     with region(watcher, name) as graph:
@@ -152,4 +166,5 @@ def composite(watcher: Watcher, name: str, call: Callable[[], Any]) -> Any:
 
 _OPERATORS: Final[dict[str, Callable[..., Any]]] = {
     "cond": _cond, "while_loop": _while_loop, "scan": _scan, "map_impl": _map, "map": _map,
+    "associative_scan": _associative_scan,
 }  # fmt: skip

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import torch
 from torch._higher_order_ops import utils as higher_order
+from torch.utils import _pytree as pytree
+
+associative: Any = importlib.import_module("torch._higher_order_ops.associative_scan")  # a function has the module's name
 
 
 @functools.cache
@@ -91,32 +95,49 @@ def below_autograd() -> Iterator[None]:
 
 
 @contextmanager
-def flags(export: bool) -> Iterator[None]:
+def flags(export: bool | Literal["compiled"]) -> Iterator[None]:
     """Torch's flags while a model is watched.
 
     The fast path of multi-head attention is off, since it would hide the model behind one op. With `export`, models that
-    ask whether they are being exported or compiled hear yes: many then leave out branches on data. `torch.cond` and its kind
-    reach the watcher as they are, where torch would run its compiler on them first.
+    ask whether they are being exported or compiled hear yes: many then leave out branches on data; with ``compiled``, those
+    that ask whether they are compiled. `torch.cond` and its kind reach the watcher as they are, where torch would run its
+    compiler on them first, and `associative_scan` of dynamic sizes, which torch would unroll.
     """
     mha = torch.backends.mha.get_fastpath_enabled()
     compiler, onnx = torch.compiler, torch.onnx
     before = compiler._is_compiling_flag, compiler._is_exporting_flag, onnx.is_in_onnx_export
-    compile_and_call = higher_order._hop_compile_and_call
+    compile_and_call, unrolled = higher_order._hop_compile_and_call, associative.generic_associative_scan
     torch.backends.mha.set_fastpath_enabled(False)
     higher_order._hop_compile_and_call = _call
+    associative.generic_associative_scan = _scan_in_order(unrolled)
     try:
         if export:
-            compiler._is_compiling_flag = compiler._is_exporting_flag = True
+            compiler._is_compiling_flag = True
+        if export and export != "compiled":
+            compiler._is_exporting_flag = True
             onnx.is_in_onnx_export = _yes
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(mha)
-        higher_order._hop_compile_and_call = compile_and_call
+        higher_order._hop_compile_and_call, associative.generic_associative_scan = compile_and_call, unrolled
         compiler._is_compiling_flag, compiler._is_exporting_flag, onnx.is_in_onnx_export = before
 
 
 def _yes() -> bool:
     return True
+
+
+def _scan_in_order(unrolled: Callable[..., Any]) -> Callable[..., Any]:
+    def scan(operator: Callable[..., Any], leaves: Any, dim: int = 0, additional_inputs: Any = ()) -> Any:
+        if all(isinstance(size, int) for leaf in leaves for size in leaf.shape):
+            return unrolled(operator, leaves, dim, additional_inputs)
+
+        def combine(*parts: torch.Tensor) -> list[torch.Tensor]:  # the operator takes many at once, side by side
+            return [found.squeeze(0) for found in pytree.tree_leaves(operator(*(part.unsqueeze(0) for part in parts)))]
+
+        return associative.associative_scan_op(combine, leaves, additional_inputs)
+
+    return scan
 
 
 def _call(function: Callable[..., Any], args: Any, kwargs: Any = None) -> Any:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 from watching import agree
 
-from isthmus.frontends.torch import capture
+from isthmus.frontends.torch import CaptureOptions, capture
 from isthmus.ir.errors import UnsupportedError
 
 
@@ -204,6 +204,28 @@ def test_export_flags() -> None:
 
     agree_no = capture(model, (torch.randn(3),))
     assert [float(weight.array()) for weight in agree_no.graph.weights()] == [1.0]
+
+
+def test_compiled_and_not_exported() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if torch.compiler.is_compiling() and not torch.compiler.is_exporting() else x + 2
+
+    captured = capture(model, (torch.randn(3),), options=CaptureOptions(export_flags="compiled"))
+    assert [float(weight.array()) for weight in captured.graph.weights()] == [1.0]
+
+
+@pytest.mark.parametrize("mode", ["generic", "pointwise"])
+@pytest.mark.parametrize("dynamic", [None, {"x": {1: "S"}, "y": {1: "S"}}], ids=["static", "dynamic"])
+def test_associative_scan(mode: str, dynamic: Any) -> None:
+    from torch._higher_order_ops.associative_scan import associative_scan
+
+    def model(x: torch.Tensor, y: torch.Tensor) -> Any:
+        pairs = associative_scan(lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1]), (x, y), 1, combine_mode=mode)
+        return pairs, associative_scan(lambda a, b: a + b, x, 0, reverse=True, combine_mode=mode)
+
+    sizes = [{"S": 1}, {"S": 9}] if dynamic else []
+    captured = agree(model, (torch.randn(3, 5), torch.randn(3, 5)), dynamic=dynamic, sizes=sizes)
+    assert any(node.op.name == "loop" for node in captured.graph.nodes) == (dynamic is not None or mode == "pointwise")
 
 
 def test_autocast_and_checkpoint_and_inference_mode() -> None:
