@@ -12,6 +12,8 @@ from isthmus.ir.graph import Node, Value
 @emits("reshape", "squeeze", "unsqueeze")
 def _reshape(s: Layers, node: Node, x: Value) -> Blob:
     old, new = sizes(x), sizes(node.result)
+    if not old or not new:
+        refuse("a blob has at least one axis")
     kept = same(old[0], new[0]) is True
     if not kept and s.dialect.batch == "kept":
         refuse(f"axis 0 is always the batch in the dialect {s.dialect.name}, and this gives it another size")

@@ -7,9 +7,10 @@ from typing import Any
 from isthmus.backends.onnx import opsets
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.neural import shape_of
-from isthmus.backends.onnx.table import emits, refuse
+from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
-from isthmus.ir.graph import Node
+from isthmus.ir.builder import Builder
+from isthmus.ir.graph import Node, Value
 from isthmus.ir.ops.recurrent import DIRECTIONS
 
 
@@ -35,3 +36,17 @@ def _recurrent(
         name.upper(), x, weight, recurrence, bias, lengths, *state[:2], results=len(node.results),
         hidden_size=size, direction=attrs["direction"], **more,
     )  # fmt: skip
+
+
+@lowers("lstm")
+def _projected(
+    b: Builder, node: Node, x: Value, weight: Value, recurrence: Value, bias: Value | None, lengths: Value | None,
+    hidden: Value | None, cell: Value | None, projection: Value | None,
+) -> Any:  # fmt: skip
+    """The state before it is projected: what it adds to the gates is the product of both matrices, and what is given out is
+    projected afterwards. Not from a state that is handed over, which need not be the projection of any."""
+    if projection is None or hidden is not None or x.tensor.dtype is dtypes.f64:
+        return None
+    y, last, cell = b.lstm(x, weight, b.matmul(recurrence, projection), bias, lengths, None, cell, **node.attrs)
+    turned = b.permute(projection, perm=[0, 2, 1])
+    return b.matmul(y, turned), b.matmul(last, turned), cell

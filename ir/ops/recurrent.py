@@ -217,7 +217,8 @@ class LSTM(Recurrent):
         yield from _samples(4, 2)
         x, weight, recurrence, bias, hidden, cell, matrix = _draw((4, 2, 3), (1, 20, 3), (1, 20, 2), (1, 40), (1, 2, 2),
                                                                   (1, 2, 5), (1, 2, 5))  # fmt: skip
-        yield sample(x, weight, recurrence, bias, None, hidden, cell, matrix, note="projection", symbolic=_SYMBOLIC)
+        for note, start, lengths in (("projection", hidden, None), ("projection-of-zero", None, np.array([4, 2]))):
+            yield sample(x, weight, recurrence, bias, lengths, start, cell, matrix, note=note, symbolic=_SYMBOLIC)
 
 
 @register

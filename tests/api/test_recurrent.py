@@ -76,11 +76,17 @@ def test_states_that_are_handed_over(kind: str, states: int) -> None:
 
 
 @pytest.mark.parametrize("opset", OPSETS)
-def test_projections_are_loops(opset: int) -> None:
+def test_projections(opset: int) -> None:
     model = Layer("LSTM", proj_size=3, bidirectional=True, batch_first=True).eval()
-    net = isthmus.compile(model, torch.randn(3, 5, 6), dynamic_shapes={"x": {0: "N", 1: "S"}}, opset=opset)
+    sizes: Any = {0: "N", 1: "S"}
+    net = isthmus.compile(model, torch.randn(3, 5, 6), dynamic_shapes={"x": sizes}, opset=opset)
     check(net, model, torch.randn(2, 7, 6))
-    assert kinds(net)["Loop"] == 2
+    assert kinds(net)["LSTM"] == 1
+    args = torch.randn(3, 5, 6), torch.randn(2, 3, 3), torch.randn(2, 3, 8)
+    net = isthmus.compile(model, args, dynamic_shapes={"x": sizes, "h": {1: "N"}, "c": {1: "N"}}, opset=opset)
+    check(net, model, *args)
+    check(net, model, torch.randn(1, 2, 6), torch.randn(2, 1, 3), torch.randn(2, 1, 8))
+    assert kinds(net)["Loop"] == 2  # the state handed over need not be the projection of any
 
 
 def test_parameters_are_rearranged_while_they_are_written() -> None:
