@@ -116,7 +116,7 @@ def _from_runtime(value: Any) -> Any:
     """An array of the runtime's tensor; numpy does not know all element types, so the bytes are read where need be."""
     dtype = by_enum(value.element_type())
     if dtype.numpy.isbuiltin == 1:
-        return value.numpy()
+        return value.numpy().view(dtype.numpy)  # u64 may come as another type of numpy's of 64 bits, which torch refuses
     shape = tuple(value.shape())
     count = math.prod(shape)
     size = (count * dtype.bits + 7) // 8

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from isthmus.frontends.torch.aten.arithmetic import limits, logaddexp
-from isthmus.frontends.torch.aten.common import full, permute, reshape
+from isthmus.frontends.torch.aten.common import full, integer, permute, reshape
 from isthmus.frontends.torch.aten.slicing import part
 from isthmus.frontends.torch.lowering import Lowering, lowers
 from isthmus.ir.dims import Dim, minimum, product
-from isthmus.ir.dtypes import bool_, i32, i64
+from isthmus.ir.dtypes import bool_, i32, i64, u64
 from isthmus.ir.graph import Value
 
 _REDUCTIONS: Final = {"maximum": "reduce_max", "minimum": "reduce_min"}
@@ -100,6 +100,26 @@ def logcumsumexp(w: Lowering, x: Value, dim: int) -> Any:
         return x
     neutral = w.tensor(-math.inf, x.tensor.dtype)
     return scan(w, x, w.axis(x, dim), lambda left, right: logaddexp(w, left, right), w.b.logsumexp, neutral)
+
+
+@lowers("aten.hash_tensor")
+def hash_tensor(w: Lowering, x: Value, dim: Sequence[int] = (), keepdim: bool = False, mode: int = 0) -> Any:
+    """The bits of all elements, exclusive or: halves are laid over each other until one element is left."""
+    if x.tensor.dtype.is_float:
+        w.unsupported("the bits of floats cannot be read", "hash integers")
+    axes = w.axes(x, dim)
+    kept = [axis for axis in range(w.rank(x)) if axis not in axes]
+    shape = w.dims(x)
+    size = integer(w, product([shape[axis] for axis in axes]), "the number of elements that are hashed")
+    rest = [shape[axis] for axis in kept]
+    left = reshape(w, permute(w, w.cast(x, i64), [*kept, *axes]), [*rest, size])
+    while size > 1:
+        half = size // 2
+        pair = w.b.bit_xor(part(w, left, len(rest), 0, half), part(w, left, len(rest), half, 2 * half))
+        left = w.b.concat([pair, part(w, left, len(rest), size - 1, size)], axis=len(rest)) if size % 2 else pair
+        size = half + size % 2
+    held = [1 if axis in axes else shape[axis] for axis in range(len(shape))]
+    return w.cast(reshape(w, left, held if keepdim else rest), u64)
 
 
 @lowers("aten.unique_consecutive")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from isthmus.frontends.torch.aten.arithmetic import limits
+from isthmus.frontends.torch.aten.arithmetic import limits, mul
 from isthmus.frontends.torch.aten.common import Number, broadcast, expand, full, index, inverse, permute, reshape, truth
 from isthmus.frontends.torch.aten.indexing import behind, is_mask, places, shortened
 from isthmus.frontends.torch.lowering import Lowering, Scalar, lowers
@@ -105,7 +105,7 @@ def _along(w: Lowering, x: Value, dim: int, index_: Value, source: Value, reduct
 @lowers("aten.index_add")
 def index_add(w: Lowering, x: Value, dim: int, index: Value, source: Value, alpha: Scalar = 1) -> Any:
     if alpha != 1:
-        source = w.b.mul(source, w.tensor(alpha, source.tensor.dtype))
+        source = mul(w, source, w.tensor(alpha, source.tensor.dtype))
     return _along(w, x, dim, index, w.cast(source, x.tensor.dtype), "add")
 
 

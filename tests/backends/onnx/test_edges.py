@@ -32,6 +32,13 @@ def test_extremes_of_nothing(op: str, dtype: DType, opset: int, size: Any) -> No
     m.check(m.emit(getattr(m.b, op)(x, axes=[1]), opset=opset), np.zeros((2, 0), dtype.numpy))
 
 
+def test_results_are_of_numpys_own_types() -> None:
+    """onnxruntime gives unsigned integers of 64 bits in another of numpy's types, which torch does not know."""
+    m = Model()
+    (found,) = m.emit(m.b.cast(m.input(3, dtype=T.i64), dtype=T.u64)).run([np.arange(3)])
+    assert found.dtype.type is np.uint64
+
+
 @pytest.mark.parametrize(("op", "attrs"), [("layer_norm", {}), ("rms_norm", {}), ("group_norm", {"groups": 2})])
 def test_norms_of_nothing(op: str, attrs: dict[str, int]) -> None:
     m = Model()

@@ -94,6 +94,16 @@ def test_distinct(case: Case) -> None:
 
 
 @cases(
+    integers=[lambda x: (torch.hash_tensor(x), torch.hash_tensor(x, 0), torch.hash_tensor(x, 1, keepdim=True),
+        torch.hash_tensor(x[:0], 1), torch.hash_tensor(x[0, 0])), i(5, 3)],
+    some_sizes=[lambda x: torch.hash_tensor(x, dim=(1, 2)), i("N", 3, 4)],
+    bools=[lambda x: torch.hash_tensor(x, 0), b(7, 2)],
+)  # fmt: skip
+def test_hashes(case: Case) -> None:
+    check(case)
+
+
+@cases(
     floats=[lambda x, y: (torch.diff(x), torch.diff(x, 2, 0), torch.diff(x, 9), torch.diff(x, 0, 0, y), torch.diff(x, 1, 0, y),
         torch.diff(x, 2, 0, y, y), torch.diff(x, 1, -1, None, x)), f("N", 4), f("N", 4)],
     bools=[lambda x: (torch.diff(x), torch.diff(x, 2), torch.diff(x, 1, 0, x)), b("N", 4)],

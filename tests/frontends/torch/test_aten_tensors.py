@@ -217,6 +217,8 @@ def test_indexing(case: Case) -> None:
     index_add=[lambda x, k, s: (x.index_add(0, k, s), x.index_add(0, k, s, alpha=2), x.T.index_add(1, k, s.T), x.index_fill(0,
         k, 5.0)),
                f("N", 3), i(5, low=0, high=2), f(5, 3)],
+    index_add_bools=[lambda x, k, s: (x.index_add(0, k, s), x.index_add(0, k, s, alpha=False)), b("N", 3), i(5, low=0, high=2),
+        b(5, 3)],
     index_reduce=[lambda x, k, s: tuple(x.index_reduce(0, k, s, reduce, include_self=own) for reduce in ("prod", "mean", "amax",
         "amin") for own in (True, False)), f("N", 3), i(5, low=0, high=2), f(5, 3)],
     index_reduce_integers=[lambda x, k, s: (x.index_reduce(1, k, s, "mean"), x.index_reduce(1, k, s, "amax",
