@@ -313,6 +313,71 @@ def _to(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) ->
     return _same(w, base, args, results)
 
 
+def _pairs(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+    """Complex numbers as pairs of reals."""
+
+    def push(w: Lowering, value: Value, new: Value) -> Value:
+        result: Value = w.b.view_as_complex(new)
+        return result
+
+    strides = (*(stride * 2 for stride in _strides(w, base)), 1)
+    return [Geometry(push, _simplest(w, results[0], strides), base.certain)]
+
+
+def _of_pairs(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+    """Pairs of reals as complex numbers."""
+
+    def push(w: Lowering, value: Value, new: Value) -> Value:
+        result: Value = w.b.view_as_real(new)
+        return result
+
+    strides = tuple(stride // 2 for stride in _strides(w, base)[:-1])
+    return [Geometry(push, _simplest(w, results[0], strides), base.certain)]
+
+
+def _part(place: int) -> Rule:
+    """The real or the imaginary parts of complex numbers; of reals, they themselves."""
+
+    def rule(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+        if not base.value.tensor.dtype.is_complex:
+            return _same(w, base, args, results)
+
+        def push(w: Lowering, value: Value, new: Value) -> Value:
+            parts = [w.b.real(value), w.b.imag(value)]
+            parts[place] = new
+            result: Value = w.b.complex(*parts)
+            return result
+
+        strides = tuple(stride * 2 for stride in _strides(w, base))
+        return [Geometry(push, _simplest(w, results[0], strides), base.certain)]
+
+    return rule
+
+
+def _conjugate(then: Rule) -> Rule:
+    """A view whose elements are conjugates, where they are complex."""
+
+    def rule(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+        found = then(w, base, args, results)
+        if found is None or not base.value.tensor.dtype.is_complex:
+            return found
+
+        def conjugated(push: Push) -> Push:
+            return lambda w, value, new: push(w, value, w.b.conj(new))
+
+        return [Geometry(conjugated(each.push), each.strides, each.certain) for each in found]
+
+    return rule
+
+
+def _negated(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
+    def push(w: Lowering, value: Value, new: Value) -> Value:
+        result: Value = w.b.neg(new)
+        return result
+
+    return [Geometry(push, base.strides, base.certain)]
+
+
 def _dropout(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
     return None if args["train"] and args["p"] else _same(w, base, args, results)
 
@@ -409,9 +474,13 @@ RULES: Final[dict[str, Rule]] = {
     "t": _permutation(_reversed),
     "numpy_T": _permutation(_reversed),
     "mT": _permutation(_last_two),
-    "adjoint": _permutation(_last_two),
-    "matrix_H": _permutation(_last_two),
-    "mH": _permutation(_last_two),
+    **dict.fromkeys(("adjoint", "matrix_H", "mH"), _conjugate(_permutation(_last_two))),
+    **dict.fromkeys(("conj", "_conj"), _conjugate(_same)),
+    "view_as_real": _pairs,
+    "view_as_complex": _of_pairs,
+    "real": _part(0),
+    "imag": _part(1),
+    "_neg_view": _negated,
     "transpose": _permutation(lambda w, rank, args: _swapped(w, rank, args["dim0"], args["dim1"])),
     "swapdims": _permutation(lambda w, rank, args: _swapped(w, rank, args["dim0"], args["dim1"])),
     "swapaxes": _permutation(lambda w, rank, args: _swapped(w, rank, args["axis0"], args["axis1"])),

@@ -53,11 +53,17 @@ for _name, _op in _ROUNDING.items():
 
 @lowers("aten.abs", "aten.absolute")
 def abs_(w: Lowering, x: Value) -> Any:
+    if x.tensor.dtype.is_complex:
+        return w.b.modulus(x)
     return w.b.abs(x) if x.tensor.dtype.is_signed else x
 
 
 @lowers("aten.sign", "aten.sgn")
 def sign(w: Lowering, x: Value) -> Any:
+    """Of complex numbers: those of the same angle at the distance 1 from 0."""
+    if x.tensor.dtype.is_complex:
+        size = w.b.modulus(x)
+        return w.b.div(x, w.cast(w.b.where(w.b.eq(size, 0), 1, size), x.tensor.dtype))
     return x if x.tensor.dtype is bool_ else w.b.sign(x)
 
 
@@ -102,6 +108,9 @@ def logit(w: Lowering, x: Value, eps: float | None = None) -> Any:
 
 def _class_of_floats(name: str, build: Callable[[Lowering, Value], Any], of_integers: bool) -> None:
     def lowering(w: Lowering, x: Value) -> Any:
+        if x.tensor.dtype.is_complex:
+            both = w.b.logical_and if of_integers else w.b.logical_or
+            return both(build(w, w.b.real(x)), build(w, w.b.imag(x)))
         return build(w, x) if x.tensor.dtype.is_float else full(w, w.dims(x), of_integers, bool_)
 
     lowering.__qualname__ = lowering.__name__ = name
@@ -122,6 +131,8 @@ for _name, _build, _of_integers in (
 def nan_to_num(
     w: Lowering, x: Value, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Any:
+    if x.tensor.dtype.is_complex:
+        return w.b.complex(*(nan_to_num(w, part, nan, posinf, neginf) for part in (w.b.real(x), w.b.imag(x))))
     if not x.tensor.dtype.is_float:
         return x
     least, greatest = limits(x)
@@ -269,7 +280,7 @@ def addcmul(w: Lowering, x: Value, tensor1: Value, tensor2: Value, value: Scalar
 @lowers("aten.addcdiv")
 def addcdiv(w: Lowering, x: Value, tensor1: Value, tensor2: Value, value: Scalar = 1) -> Any:
     x, left, right = w.promote(x, tensor1, tensor2)
-    if not x.tensor.dtype.is_float:
+    if not (x.tensor.dtype.is_float or x.tensor.dtype.is_complex):
         w.unsupported("integers cannot be divided here", "divide with torch.div and a rounding mode")
     return w.b.add(x, w.b.div(_scaled(w, left, value), right))
 
@@ -321,12 +332,14 @@ _ignoring_nan("fmin", "minimum", "logical_and")
 @lowers("aten.isclose")
 def isclose(w: Lowering, x: Value, other: Value, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     same = w.b.eq(x, other)
-    if not x.tensor.dtype.is_float:
+    if x.tensor.dtype.is_complex and equal_nan:
+        w.unsupported("complex nans are not compared", "compare real and imaginary parts")
+    if not (x.tensor.dtype.is_float or x.tensor.dtype.is_complex):
         x, other = (w.cast(each, default_float()) for each in (x, other))
     elif equal_nan:
         same = w.b.logical_or(same, w.b.logical_and(w.b.is_nan(x), w.b.is_nan(other)))
-    distance = w.b.abs(w.b.sub(x, other))
-    near = w.b.le(distance, w.b.add(w.b.abs(w.b.mul(other, rtol)), atol))
+    distance = abs_(w, w.b.sub(x, other))
+    near = w.b.le(distance, w.b.add(abs_(w, w.b.mul(other, rtol)), atol))
     return w.b.logical_or(same, w.b.logical_and(w.b.is_finite(distance), near))
 
 

@@ -32,9 +32,14 @@ def linear(w: Lowering, x: Value, weight: Value, bias: Value | None = None) -> A
     return w.b.linear(x, weight, bias)
 
 
-@lowers("aten.matmul", "aten.mm", "aten.bmm", "aten.mv", "aten.dot", "aten.vdot", "aten.linalg_matmul")
+@lowers("aten.matmul", "aten.mm", "aten.bmm", "aten.mv", "aten.dot", "aten.linalg_matmul")
 def matmul(w: Lowering, x: Value, other: Value) -> Any:
     return w.b.matmul(x, other)
+
+
+@lowers("aten.vdot")
+def vdot(w: Lowering, x: Value, other: Value) -> Any:
+    return w.b.matmul(w.b.conj(x) if x.tensor.dtype.is_complex else x, other)
 
 
 def _added(w: Lowering, x: Value, found: Value, beta: Scalar, alpha: Scalar) -> Any:

@@ -38,7 +38,7 @@ def prod(w: Lowering, x: Value, dim: Dims = None, keepdim: bool = False, dtype: 
 @lowers("aten.mean", "aten.mean.dim")
 def mean(w: Lowering, x: Value, dim: Dims = None, keepdim: bool = False, dtype: DType | None = None) -> Any:
     x = x if dtype is None else w.cast(x, dtype)
-    if not x.tensor.dtype.is_float:
+    if not (x.tensor.dtype.is_float or x.tensor.dtype.is_complex):
         w.unsupported(f"there is no mean of {x.tensor.dtype}", "give a floating dtype")
     return w.b.reduce_mean(x, axes=w.axes(x, dim), keepdims=keepdim)
 
@@ -67,6 +67,9 @@ def var(
     w: Lowering, x: Value, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, correction: Scalar | None = None,
 ) -> Any:  # fmt: skip
     axes, spread = w.axes(x, dim), _correction(unbiased, correction)
+    if x.tensor.dtype.is_complex:
+        parts = (w.b.reduce_var(part, axes=axes, keepdims=keepdim, correction=spread) for part in (w.b.real(x), w.b.imag(x)))
+        return w.b.add(*parts)
     return w.b.reduce_var(x, axes=axes, keepdims=keepdim, correction=spread)
 
 
@@ -212,6 +215,7 @@ def vector_norm(
     w: Lowering, x: Value, ord: Scalar = 2, dim: Dims = None, keepdim: bool = False, dtype: DType | None = None,
 ) -> Any:  # fmt: skip
     x = x if dtype is None else w.cast(x, dtype)
+    x = w.b.modulus(x) if x.tensor.dtype.is_complex else x
     if not x.tensor.dtype.is_float:
         w.unsupported(f"there is no norm of {x.tensor.dtype}", "cast to a real floating dtype first")
     return _norm(w, x, float(ord), w.axes(x, dim), keepdim)  # type: ignore[arg-type]

@@ -34,7 +34,7 @@ def copysign(w: Lowering, x: Value, other: Number) -> Any:
 def angle(w: Lowering, x: Value) -> Any:
     """Of real numbers: pi of negative ones, 0 of others, nan of nan."""
     if x.tensor.dtype.is_complex:
-        w.unsupported("complex numbers are not taken apart", "compute the angle with torch.atan2 of its parts")
+        return w.b.atan2(w.b.imag(x), w.b.real(x))
     x = w.floating(x)
     return w.b.where(w.b.is_nan(x), x, w.b.where(w.b.lt(x, 0), math.pi, w.tensor(0, x.tensor.dtype)))
 

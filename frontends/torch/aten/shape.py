@@ -24,13 +24,6 @@ def same(w: Lowering, x: Value) -> Any:
     return x
 
 
-@lowers("aten.real")
-def real(w: Lowering, x: Value) -> Any:
-    if x.tensor.dtype.is_complex:
-        w.unsupported("complex numbers cannot be taken apart", "keep real and imaginary parts in tensors of their own")
-    return x
-
-
 # ---- element types
 
 
@@ -164,11 +157,15 @@ def t(w: Lowering, x: Value) -> Any:
     return permute(w, x, range(w.rank(x))[::-1])
 
 
-@lowers("aten.mT", "aten.adjoint", "aten.matrix_H", "aten.mH")
+@lowers("aten.mT")
 def m_t(w: Lowering, x: Value) -> Any:
-    if x.tensor.dtype.is_complex:
-        w.unsupported("complex matrices cannot be conjugated")
     return transpose(w, x, -2, -1)
+
+
+@lowers("aten.adjoint", "aten.matrix_H", "aten.mH")
+def adjoint(w: Lowering, x: Value) -> Any:
+    turned = transpose(w, x, -2, -1)
+    return w.b.conj(turned) if x.tensor.dtype.is_complex else turned
 
 
 @lowers("aten.movedim.int", "aten.movedim.intlist", "aten.moveaxis.int", "aten.moveaxis.intlist")
