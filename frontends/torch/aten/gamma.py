@@ -18,7 +18,7 @@ from isthmus.ir.dtypes import f64, i64
 from isthmus.ir.graph import Value
 from isthmus.ir.types import Tensor
 
-_AHEAD: Final = 8
+AHEAD: Final = 8
 """How far arguments are moved up, to where asymptotic series hold to double precision."""
 _TERMS: Final = 10
 
@@ -32,9 +32,9 @@ def _bernoulli(count: int) -> tuple[float, ...]:
     return tuple(float(number) for number in numbers[2::2])
 
 
-def _steps(w: Lowering, x: Value) -> Value:
+def steps(w: Lowering, x: Value) -> Value:
     """``x, x + 1, ...`` along a new last axis."""
-    return w.b.add(w.b.unsqueeze(x, axes=[w.rank(x)]), [float(k) for k in range(_AHEAD)])  # type: ignore[no-any-return]
+    return w.b.add(w.b.unsqueeze(x, axes=[w.rank(x)]), [float(k) for k in range(AHEAD)])  # type: ignore[no-any-return]
 
 
 def _turn(w: Lowering, x: Value) -> tuple[Value, Value]:
@@ -43,19 +43,23 @@ def _turn(w: Lowering, x: Value) -> tuple[Value, Value]:
     return w.b.sin(angle), w.b.cos(angle)
 
 
+def stirling(w: Lowering, z: Value) -> Value:
+    """What Stirling's formula lacks: the logarithm of ``gamma(z) / (sqrt(2 * pi / z) * (z / e) ** z)``, of z not below 8."""
+    inverse = w.b.reciprocal(z)
+    terms = [number / (2 * k * (2 * k - 1)) for k, number in enumerate(_bernoulli(_TERMS), 1)]
+    return w.b.mul(polynomial(w, w.b.mul(inverse, inverse), terms), inverse)  # type: ignore[no-any-return]
+
+
 @wide("lgamma", "special_gammaln")
 def lgamma(w: Lowering, x: Value, error: float) -> Value:
     """Stirling's series; what is not positive is reflected at one half."""
     positive = w.b.gt(x, 0.0)
     z = w.b.where(positive, x, w.b.sub(1.0, x))
-    low = w.b.lt(z, float(_AHEAD))
-    product = w.b.where(low, w.b.reduce_prod(_steps(w, z), axes=[w.rank(z)]), 1.0)
-    z = w.b.where(low, w.b.add(z, float(_AHEAD)), z)
-    inverse = w.b.reciprocal(z)
-    terms = [number / (2 * k * (2 * k - 1)) for k, number in enumerate(_bernoulli(_TERMS), 1)]
-    rest = w.b.mul(polynomial(w, w.b.mul(inverse, inverse), terms), inverse)
+    low = w.b.lt(z, float(AHEAD))
+    product = w.b.where(low, w.b.reduce_prod(steps(w, z), axes=[w.rank(z)]), 1.0)
+    z = w.b.where(low, w.b.add(z, float(AHEAD)), z)
     whole = w.b.mul(w.b.sub(z, 0.5), w.b.sub(w.b.log(z), 1.0))
-    found = w.b.sub(w.b.add(w.b.add(whole, 0.5 * math.log(2 * math.pi) - 0.5), rest), w.b.log(product))
+    found = w.b.sub(w.b.add(w.b.add(whole, 0.5 * math.log(2 * math.pi) - 0.5), stirling(w, z)), w.b.log(product))
     reflected = w.b.sub(w.b.log(w.b.div(math.pi, w.b.abs(_turn(w, x)[0]))), found)
     found = w.b.where(positive, found, reflected)
     return w.b.where(w.b.is_inf(x), math.inf, found)  # type: ignore[no-any-return]
@@ -75,12 +79,12 @@ def digamma(w: Lowering, x: Value, error: float) -> Value:
     """As `lgamma`. At 0 it is infinite, of the sign opposite to that of the zero, and at other poles not a number."""
     positive = w.b.gt(x, 0.0)
     z = w.b.where(positive, x, w.b.sub(1.0, x))
-    before = w.b.reduce_sum(w.b.reciprocal(_steps(w, z)), axes=[w.rank(z)])
-    inverse = w.b.reciprocal(w.b.add(z, float(_AHEAD)))
+    before = w.b.reduce_sum(w.b.reciprocal(steps(w, z)), axes=[w.rank(z)])
+    inverse = w.b.reciprocal(w.b.add(z, float(AHEAD)))
     square = w.b.mul(inverse, inverse)
     terms = [number / (2 * k) for k, number in enumerate(_bernoulli(_TERMS), 1)]
     rest = w.b.add(w.b.mul(inverse, 0.5), w.b.mul(polynomial(w, square, terms), square))
-    found = w.b.sub(w.b.sub(w.b.log(w.b.add(z, float(_AHEAD))), rest), before)
+    found = w.b.sub(w.b.sub(w.b.log(w.b.add(z, float(AHEAD))), rest), before)
     sine, cosine = _turn(w, x)
     reflected = w.b.sub(found, w.b.mul(w.b.where(w.b.eq(sine, 0.0), math.nan, w.b.div(cosine, sine)), math.pi))
     found = w.b.where(positive, found, reflected)
@@ -93,9 +97,9 @@ def digamma(w: Lowering, x: Value, error: float) -> Value:
 def _zeta(w: Lowering, s: Value, q: Value) -> Value:
     """Hurwitz' zeta function, the sum of ``(q + k) ** -s``, of s above 1 and q not negative: Euler's and Maclaurin's sum."""
     power = w.b.neg(s)
-    steps = _steps(w, q)
-    head = w.b.reduce_sum(w.b.pow(steps, w.b.unsqueeze(power, axes=[w.rank(s)])), axes=[w.rank(steps) - 1])
-    a = w.b.add(q, float(_AHEAD))
+    last = w.rank(q)
+    head = w.b.reduce_sum(w.b.pow(steps(w, q), w.b.unsqueeze(power, axes=[w.rank(s)])), axes=[last])
+    a = w.b.add(q, float(AHEAD))
     inverse = w.b.reciprocal(a)
     square = w.b.mul(inverse, inverse)
     bounded = w.b.minimum(s, 1e3)  # the terms of a greater one are all 0

@@ -85,6 +85,29 @@ def test_gamma(case: Case) -> None:
     check(case)
 
 
+EXPONENTS = [edge for edge in EDGES if edge < 1e3] + [30.0, 1e5, math.inf]
+
+
+@cases(
+    doubles=[lambda a, x: (torch.igamma(a, x), torch.igammac(a, x), torch.special.gammainc(a, x * 9), torch.igammac(a, x * 9)),
+             f("N", 1, low=0.1, high=40, dtype=D), f("M", low=0, high=40, dtype=D)],
+    floats=[lambda a, x: (torch.igamma(a, x), torch.igammac(a, x), torch.igamma(a, x[0])), f("N", 4, low=0.5, high=9),
+            f(4, low=0, high=12)],
+    great=[lambda a, x: (torch.igamma(a, a + x * a.sqrt()), torch.igammac(a, a + x * a.sqrt())),
+           f("N", 1, low=1e3, high=1e7, dtype=D), f(9, low=-4, high=4, dtype=D)],
+)  # fmt: skip
+def test_incomplete_gamma(case: Case) -> None:
+    case.tolerance["rtol"] = 1e-7 if case.inputs[0].dtype is D else 1e-5
+    check(case)
+
+
+def test_incomplete_gamma_at_edges() -> None:
+    edges = torch.tensor(EXPONENTS, dtype=D)
+    check(Case(lambda x: (torch.igamma(edges[:, None], x), torch.igammac(edges[:, None], x)), f("N", low=0, high=1, dtype=D)))
+    check(Case(lambda x: (torch.igamma(x[:, None], edges), torch.igammac(x[:, None], edges)), f("N", low=0, high=1, dtype=D)))
+    check(Case(lambda x: (torch.igamma(edges[:, None], edges + x), torch.igammac(edges[:, None], edges + x)), f(low=0, high=0)))
+
+
 # ---- orthogonal polynomials
 
 CHEBYSHEV = " ".join(f"special.{shift}chebyshev_polynomial_{kind}" for shift in ("", "shifted_") for kind in "tuvw")
