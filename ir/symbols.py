@@ -57,6 +57,7 @@ class Symbols:
         self._spans: Spans = {}
         self._stated: set[tuple[str, Dim, Dim]] = set()
         self._counters: dict[str, int] = {}
+        self._fresh: set[Symbol] = set()
 
     def declare(self, name: str, lo: Bound = 1, hi: Bound = INF, hint: int | None = None) -> Symbol:
         """The symbol of this name, made when there is none yet."""
@@ -71,7 +72,9 @@ class Symbols:
         while (name := f"{prefix}{number}") in self.by_name or is_dtype(name):  # u8 would read as a dtype
             number += 1
         self._counters[prefix] = number + 1
-        return self.declare(name, lo, hi, hint).dim
+        found = self.declare(name, lo, hi, hint)
+        self._fresh.add(found)
+        return found.dim
 
     def same(self, left: Dim, right: Dim) -> bool | None:
         """Whether two dims are the same, with what was assumed taken into account."""
@@ -193,14 +196,14 @@ class Symbols:
                 candidates[symbol] = coefficient
         if not candidates:
             return None
-        # The youngest symbol gives way, so that the names the user knows survive; before it one that is a sum of others.
+        # The youngest symbol gives way, so that the names the user knows survive; of those alone, one that is a sum of others.
         found = {
             symbol: symbol.dim - difference if coefficient == 1 else symbol.dim + difference
             for symbol, coefficient in candidates.items()
         }
         young = [symbol for symbol in reversed(self.by_name.values()) if symbol in found] or list(found)
         sums = [s for s in young if not any(c < 0 for m, c in getattr(found[s], "terms", ()) if m)]
-        symbol = (sums or young)[0]
+        symbol = sums[0] if sums and young[0] not in self._fresh else young[0]
         return symbol, found[symbol]
 
     def narrow(self, symbol: Symbol, lo: Bound = -INF, hi: Bound = INF) -> None:
