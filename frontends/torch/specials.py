@@ -11,7 +11,7 @@ import torch
 
 from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.lowering import Lowering, lowers
-from isthmus.frontends.torch.strided import as_strided, as_strided_scatter
+from isthmus.frontends.torch.strided import as_strided, as_strided_scatter, resize, resize_as
 from isthmus.ir.graph import Value
 
 if TYPE_CHECKING:
@@ -127,6 +127,8 @@ SPECIALS: Final[dict[str, Callable[..., Any]]] = {
     "aten.batch_norm.default": _batch_norm,
     "aten.as_strided.default": as_strided,
     "aten.as_strided_scatter.default": as_strided_scatter,
+    "aten.resize_.default": resize,
+    "aten.resize_as_.default": resize_as,
     "profiler._record_function_enter_new.default": _enter,
     "profiler._record_function_exit._RecordFunction": _exit,
     "aten._assert_tensor_metadata.default": _check,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -11,6 +12,7 @@ from isthmus.frontends.torch import aliases
 from isthmus.frontends.torch.aten.common import inverse, permute, reshape
 from isthmus.frontends.torch.lowering import Lowering
 from isthmus.frontends.torch.relations import contiguous
+from isthmus.frontends.torch.tensors import Watched
 from isthmus.ir.dims import Dim, bounds, floordiv, product
 from isthmus.ir.dtypes import i64
 from isthmus.ir.errors import Refusal
@@ -18,6 +20,8 @@ from isthmus.ir.graph import Value
 
 if TYPE_CHECKING:
     from isthmus.frontends.torch.watcher import Watcher
+
+_aten: Final = torch.ops.aten
 
 
 def as_strided(
@@ -84,10 +88,53 @@ def as_strided_scatter(
     return watcher.tensor(result, aliases.Entry(result, base.strides), tensor.device)
 
 
+def become(watcher: Watcher, tensor: torch.Tensor, view: Watched) -> torch.Tensor:
+    """Makes a tensor another view of its elements, in place.
+
+    Raises:
+        Refusal: it is a weight, or from outside of the branch or loop that is watched.
+    """
+    if watcher.value(tensor) is view.entry.value:
+        return tensor
+    if tensor.__class__ is not Watched:
+        raise Refusal("the shape of a weight is changed in place", remedy="take a view of it out of place")
+    watcher.aliases.written(tensor.entry.owner)
+    with torch._C._DisableTorchDispatch():
+        torch._C.TensorBase.data.__set__(tensor, view)  # sizes and strides
+    tensor.entry = view.entry
+    return tensor
+
+
+def resize(watcher: Watcher, tensor: torch.Tensor, size: Sequence[Any], memory_format: Any = None) -> Any:
+    """``resize_``: the first elements in another shape.
+
+    Raises:
+        Refusal: there are not so many, or it is not certain that they lie in order.
+    """
+    w, entry = watcher.w, watcher.entry(tensor)
+    if memory_format not in (None, torch.contiguous_format, torch.preserve_format):
+        raise Refusal(f"resizing to {memory_format} is not carried over", remedy="reshape out of place")
+    sizes, shape = watcher.take(size), w.dims(watcher.value(tensor))
+    if len(sizes) == len(shape) and all(w.same(own, wanted) for own, wanted in zip(shape, sizes, strict=True)):
+        return tensor
+    if entry.strides is not None or not entry.certain:
+        raise Refusal("resizing a tensor that may not be contiguous is not carried over", remedy="reshape out of place")
+    if not w.decide("<=", product(sizes), product(shape)):
+        raise Refusal("resizing to more elements than there are leaves open what they are", remedy="pad out of place")
+    flat = watcher.__torch_dispatch__(_aten.view.default, (), (tensor, [-1]))
+    first = watcher.__torch_dispatch__(_aten.slice.Tensor, (), (flat, 0, 0, math.prod(size)))
+    return become(watcher, tensor, watcher.__torch_dispatch__(_aten.view.default, (), (first, list(size))))
+
+
+def resize_as(watcher: Watcher, tensor: torch.Tensor, the_template: torch.Tensor, memory_format: Any = None) -> Any:
+    """``resize_as_``: see `resize`."""
+    return resize(watcher, tensor, the_template.shape, memory_format)
+
+
 def _check_reach(w: Lowering, shape: Sequence[Dim], sizes: list[Dim], strides: list[Dim], offset: Dim) -> None:
     last = offset + sum(((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)), start=0)
     if not w.decide("<", last, product(list(shape))):
-        raise Refusal("as_strided reaches beyond the elements of the tensor", remedy="take it of the whole tensor")
+        raise Refusal("it reaches beyond the elements of the tensor", remedy="take it of the whole tensor")
 
 
 def _places(w: Lowering, sizes: list[Dim], strides: list[Dim], offset: Dim) -> Value:

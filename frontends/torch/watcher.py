@@ -17,6 +17,7 @@ from isthmus.frontends.torch.provenance import Provenance
 from isthmus.frontends.torch.size_nodes import Ratio, SizeNode
 from isthmus.frontends.torch.sizes import Sizes
 from isthmus.frontends.torch.specials import SPECIALS
+from isthmus.frontends.torch.strided import become
 from isthmus.frontends.torch.tensors import Watched, watched
 from isthmus.frontends.torch.weights import TorchWeight, contents
 from isthmus.ir import dtypes
@@ -454,6 +455,8 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         targets = [names[name] for name in plan.writes]
         if plan.functional is None:
             raise Refusal("writes to its argument in a way that has no functional form")
+        if any(given.alias_info is not None for given in plan.functional._schema.returns):  # transpose_ moves no elements
+            return become(self, targets[0], self.__torch_dispatch__(plan.functional, (), args, kwargs))
         functional = plan_of(plan.functional)
         bound = self._bind(plan, args, kwargs)
         # The functional overload has the same arguments without the outs; now and then it names them otherwise.
@@ -462,11 +465,6 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         results = list(found) if isinstance(found, (tuple, list)) else [found]
         if plan.lists:  # torch._foreach_*_: a list is written to
             targets = [item for target in targets for item in target]
-        if any(given.alias_info is not None for given in plan.functional._schema.returns):  # transpose_ moves no elements
-            old = self.value(targets[0])
-            if results[0] is not old:
-                change = f"{list(self.w.dims(old))} to {list(self.w.dims(results[0]))}"
-                raise Refusal(f"a write would change the shape {change}", remedy="write out of place")
         for target, result in zip(targets, results, strict=False):
             self.put(target, result)
         returned = [names[name] for name in plan.returned]

@@ -200,12 +200,33 @@ def expanded_reads(x: torch.Tensor) -> Any:
     return wide * x
 
 
+def reshaped_in_place(x: torch.Tensor) -> Any:
+    y = x + 1
+    row = y[0]
+    y.unsqueeze_(0).transpose_(1, 2)
+    torch.ops.aten.squeeze_.dim(y, 0)
+    y[1] = 7.0
+    y.t_()
+    y[2] = 3.0
+    y.detach_()
+    return y, row, y.shape[0] * y
+
+
+def shrunk(x: torch.Tensor) -> Any:
+    y, z, whole = x + 1, x * 2, x - 1
+    y.resize_(2, 3)
+    y[0] = 5.0
+    z.resize_as_(x[:2]).resize_(2, 6)
+    return y, z, whole.resize_(4, 6) * 2
+
+
 @pytest.mark.parametrize(
     "function",
     [
         add_in_place, narrower_dtype, through_slice, through_select, through_transpose, through_reshape, copy_is_no_view,
         contiguous_is_a_view, views_of_elementwise_results, through_parts, siblings, through_diagonal, masks, indices, copies,
         out_arguments, activations_in_place, dropout_is_its_input, loop, detached, self_assignment, expanded_reads,
+        reshaped_in_place, shrunk,
     ],
 )  # fmt: skip
 def test_write(function: Function) -> None:
@@ -225,7 +246,8 @@ def dynamic_slices(x: torch.Tensor) -> Any:
 
 
 def test_writes_at_other_sizes() -> None:
-    agree(dynamic_slices, (torch.randn(4, 6),), dynamic=({0: "N"},), sizes=[{"N": 5}, {"N": 9}])
+    for function in (dynamic_slices, reshaped_in_place):
+        agree(function, (torch.randn(4, 6),), dynamic=({0: "N"},), sizes=[{"N": 5}, {"N": 9}])
 
 
 def through_expand(x: torch.Tensor) -> Any:
@@ -241,9 +263,9 @@ def unknown_alias(x: torch.Tensor) -> Any:
     return y
 
 
-def squeezed_in_place(x: torch.Tensor) -> Any:
-    y = x.unsqueeze(0)
-    y.squeeze_(0)
+def enlarged(x: torch.Tensor) -> Any:
+    y = x + 1
+    y.resize_(9, 9)
     return y
 
 
@@ -258,7 +280,7 @@ def resized(x: torch.Tensor) -> Any:
     [
         (through_expand, "an expanded view, whose elements share storage"),
         (unknown_alias, "made either a view or a copy"),
-        (squeezed_in_place, "would change the shape [1, 4, 6] to [4, 6]"),
+        (enlarged, "resizing to more elements than there are"),
         (resized, "would change the shape [0] to [4, 6]"),
     ],
 )
