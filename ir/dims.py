@@ -12,7 +12,8 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any, Final, TypeAlias, TypeVar
 
 from isthmus.ir.dtypes import is_dtype
@@ -127,11 +128,12 @@ Dim: TypeAlias = "int | Expr"
 class Expr:
     """An expression over symbols that is not a plain integer. Immutable, hashable, in normal form."""
 
-    __slots__ = ("_hash", "terms")
+    __slots__ = ("_hash", "_symbols", "terms")
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         self.terms = terms
         self._hash = hash(terms)
+        self._symbols: tuple[Symbol, ...] | None = None
 
     def __hash__(self) -> int:
         return self._hash
@@ -474,17 +476,23 @@ def same(left: Dim, right: Dim) -> bool | None:
         return True
     if isinstance(left, int) and isinstance(right, int):
         return False
-    difference = simplify(resolve(left) - resolve(right))
+    return _vanishes(resolve(left) - resolve(right))[0]
+
+
+@_remember
+def _vanishes(difference: Dim) -> tuple[bool | None]:
+    """Whether a difference of resolved dims is 0; in a tuple, so that not knowing is remembered, too."""
+    difference = simplify(difference)
     if isinstance(difference, Expr):
         difference = _without_remainders(difference)
     if isinstance(difference, int):
-        return difference == 0
+        return (difference == 0,)
     constant = dict(difference.terms).get((), 0)
     factors = [coefficient for monomial, coefficient in difference.terms if monomial]
     if constant % math.gcd(*factors):
-        return False
+        return (False,)
     lo, hi = bounds(difference)
-    return False if lo > 0 or hi < 0 else None
+    return (False if lo > 0 or hi < 0 else None,)
 
 
 def _without_remainders(dim: Expr) -> Dim:
@@ -503,16 +511,28 @@ def extreme(dim: Dim) -> tuple[str, tuple[Dim, ...]] | None:
     return None
 
 
-def symbols(dim: Dim | None) -> Iterator[Symbol]:
-    """The symbols in a dim, each as often as it stands there."""
-    if isinstance(dim, Expr):
+def symbols(dim: Dim | None) -> tuple[Symbol, ...]:
+    """The symbols in a dim, each once, in the order in which they first stand there."""
+    if not isinstance(dim, Expr):
+        return ()
+    if dim._symbols is None:
+        found: dict[Symbol, None] = {}
         for monomial, _ in dim.terms:
             for atom in monomial:
-                if isinstance(atom, Symbol):
-                    yield atom
-                else:
-                    for arg in atom.args:
-                        yield from symbols(arg)
+                inside = (atom,) if isinstance(atom, Symbol) else chain.from_iterable(map(symbols, atom.args))
+                found.update(dict.fromkeys(inside))
+        dim._symbols = tuple(found)
+    return dim._symbols
+
+
+def occurrences(dim: Dim, symbol: Symbol) -> int:
+    """How often a symbol stands in a dim."""
+    if not isinstance(dim, Expr) or symbol not in symbols(dim):
+        return 0
+    atoms = [atom for monomial, _ in dim.terms for atom in monomial]
+    return sum(
+        atom is symbol if isinstance(atom, Symbol) else sum(occurrences(arg, symbol) for arg in atom.args) for atom in atoms
+    )
 
 
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {"floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isthmus.ir.dims import INF, Bound, Dim, Expr, Symbol, resolve, symbols
+from isthmus.ir.dims import INF, Bound, Dim, Expr, Symbol, occurrences, resolve, symbols
 from isthmus.ir.symbols import ENDS, Symbols
 
 
@@ -48,11 +48,10 @@ class Scratch(Symbols):
     def stands_for(self, left: Dim, right: Dim) -> bool:
         """Makes two dims the same by saying what a new symbol in them stands for; False when none can."""
         difference = resolve(left) - resolve(right)
-        every = list(symbols(difference))
         for monomial, coefficient in difference.terms if isinstance(difference, Expr) else ():
             if len(monomial) == 1 and abs(coefficient) == 1:
                 symbol = monomial[0]
-                if isinstance(symbol, Symbol) and symbol in self._made and every.count(symbol) == 1:
+                if isinstance(symbol, Symbol) and symbol in self._made and occurrences(difference, symbol) == 1:
                     symbol.joined = symbol.dim - difference if coefficient == 1 else symbol.dim + difference
                     return True
         return False

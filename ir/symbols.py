@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from isthmus.ir.dims import INF, Bound, Dim, Expr, Symbol, bounds, evaluate, extreme, hint, resolve, same, symbols
+from isthmus.ir.dims import INF, Bound, Dim, Expr, Symbol, bounds, evaluate, extreme, hint, occurrences, resolve, same, symbols
 from isthmus.ir.dtypes import is_dtype
 from isthmus.ir.location import UNKNOWN, Location
 
@@ -188,11 +188,10 @@ class Symbols:
     def _solve(self, left: Dim, right: Dim) -> tuple[Symbol, Dim] | None:
         difference = left - right
         assert isinstance(difference, Expr)
-        every = list(symbols(difference))
         candidates = {}
         for monomial, coefficient in difference.terms:
             symbol = monomial[0] if len(monomial) == 1 else None
-            if isinstance(symbol, Symbol) and abs(coefficient) == 1 and every.count(symbol) == 1:
+            if isinstance(symbol, Symbol) and abs(coefficient) == 1 and occurrences(difference, symbol) == 1:
                 candidates[symbol] = coefficient
         if not candidates:
             return None
