@@ -23,6 +23,7 @@ bench: $(VENV)/.dev
 	PYTHONPATH=examples $(BIN)/python bench/compile.py
 	PYTHONPATH=examples $(BIN)/python bench/speed.py
 	$(BIN)/python bench/scale.py
+	$(BIN)/python bench/size.py
 
 sweep: $(VENV)/.dev
 	$(BIN)/python bench/sweep_operators.py

@@ -109,6 +109,8 @@ def _model(command: F) -> F:
                           "number makes that size dynamic."),
         click.option("--kwargs", metavar="JSON", help="What to call MODEL with to build the model."),
         click.option("--weights", metavar="FILE", help="A .safetensors file, or a .pt file with a state dict."),
+        click.option("--meta", is_flag=True, help="Build the model on the meta device: its content is in --weights alone, a "
+                     ".safetensors file or the .safetensors.index.json of several."),
         click.option("--target", default="onnx", show_default=True, help="See `isthmus targets`."),
         click.option("--opset", type=int, help="Version of the target's operator set."),
         click.option("-O", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Another option."),
@@ -126,11 +128,13 @@ class _Request:
     """The options that all commands with a model share, and what follows from them."""
 
     def __init__(
-        self, model: str, inputs: Sequence[str], kwargs: str | None, weights: str | None, target: str, opset: int | None,
-        options: Sequence[str], dynamic: str | None, input_names: str | None, output_names: str | None, quiet: bool,
-        as_json: bool,
+        self, model: str, inputs: Sequence[str], kwargs: str | None, weights: str | None, meta: bool, target: str,
+        opset: int | None, options: Sequence[str], dynamic: str | None, input_names: str | None, output_names: str | None,
+        quiet: bool, as_json: bool,
     ) -> None:  # fmt: skip
-        self.model, self.weights, self.quiet, self.as_json = model, weights, quiet, as_json
+        self.model, self.weights, self.meta, self.quiet, self.as_json = model, weights, meta, quiet, as_json
+        if meta and weights is None:
+            raise UsageError("--meta needs --weights: the model has no content of its own")
         self.build = _json(kwargs, "--kwargs", dict)
         args, keywords = _inputs(inputs)
         extra = {**({} if opset is None else {"opset": opset}), **_options(options)}
@@ -145,6 +149,9 @@ class _Request:
         from isthmus.models import build
 
         tell(f"building {self.model}")
+        if self.meta:
+            model = build(self.model, self.build, meta=True)
+            return lower(model, weights=self.weights, until=until, on_stage=tell, **self.arguments)
         return lower(build(self.model, self.build, self.weights), until=until, on_stage=tell, **self.arguments)
 
 

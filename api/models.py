@@ -8,6 +8,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ SEED = 0
 """What weights are drawn with where none are loaded, so that two runs build the same model."""
 
 
-def build(reference: str, kwargs: Mapping[str, Any] | None = None, weights: str | None = None) -> Any:
+def build(
+    reference: str, kwargs: Mapping[str, Any] | None = None, weights: str | None = None, meta: bool = False,
+) -> Any:  # fmt: skip
     """The model, in evaluation mode.
 
     Args:
@@ -26,6 +29,7 @@ def build(reference: str, kwargs: Mapping[str, Any] | None = None, weights: str 
             `SEED`), anything else is taken as the model itself.
         kwargs: what to call it with.
         weights: a ``.safetensors`` file, or a ``.pt`` file with a state dict; neither is unpickled.
+        meta: make it on torch's meta device, without content.
 
     Raises:
         UsageError: there is no such module, file or name, or it takes other arguments.
@@ -41,7 +45,8 @@ def build(reference: str, kwargs: Mapping[str, Any] | None = None, weights: str 
         torch.manual_seed(SEED)
         _check_call(reference, made, kwargs or {})
         try:
-            made = made(**(kwargs or {}))
+            with torch.device("meta") if meta else nullcontext():
+                made = made(**(kwargs or {}))
         except Exception as error:  # the user's code may raise anything
             raise _raised(reference, error) from error
     if not isinstance(made, torch.nn.Module):

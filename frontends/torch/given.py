@@ -42,7 +42,6 @@ class Given:
         self.handles: dict[int, Weight] = {}
         self.bare: list[str] = []
         self._places: list[tuple[dict[str, Any], str, torch.Tensor]] = []
-        self._files: dict[str, Any] = {}
         spots: dict[Any, list[tuple[str, dict[str, Any], str]]] = {}
         for name, registry, key in _registered(source.module):
             spots.setdefault(_spot(registry[key]), []).append((name, registry, key))
@@ -91,12 +90,9 @@ class Given:
             return handle.tensor.detach()
         if not isinstance(handle, MappedWeight) or not handle.size:
             return real(handle.array(), handle.dtype)
-        if handle.path not in self._files:
-            self._files[handle.path] = np.memmap(handle.path, np.uint8, "c")
-        flat = torch.frombuffer(
-            self._files[handle.path], dtype=torch_dtype(handle.dtype), count=handle.size, offset=handle.offset
-        )
-        return flat.reshape(handle.shape)
+        # Each by itself: a system may refuse to map a whole file for writing that is larger than its memory.
+        mapped = np.memmap(handle.path, np.uint8, "c", handle.offset, (handle.nbytes,))
+        return torch.frombuffer(mapped, dtype=torch_dtype(handle.dtype)).reshape(handle.shape)
 
     def place(self) -> None:
         """Puts the tensors into the model; `Untouched` takes them out again."""

@@ -105,6 +105,22 @@ def test_dynamic_shapes_as_json(model: Path, tmp_path: Path) -> None:
     assert json.loads(done.output)["report"]["inputs"] == {"x": "f32[B, 3]"}
 
 
+def test_a_model_without_content(model: Path, tmp_path: Path) -> None:
+    index, out = tmp_path / "w.safetensors.index.json", tmp_path / "net.onnx"
+    index.write_text(json.dumps({"weight_map": {"linear.weight": "a.safetensors", "linear.bias": "b.safetensors"}}))
+    save_file({"linear.weight": torch.full((4, 3), 2.0)}, tmp_path / "a.safetensors")
+    save_file({"linear.bias": torch.ones(4)}, tmp_path / "b.safetensors")
+    arguments = [f"{model}:Net", "--meta", "--input", "f32[N,3]"]
+    done = run("compile", *arguments, "--weights", index, "-o", out, "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["verified"]["rounds"]
+    assert run("verify", *arguments, "--weights", index, out).exit_code == 0
+    assert run("compile", f"{model}:Net", "--input", "f32[N,3]", "-o", out, "--no-verify").exit_code == 0
+    assert run("verify", *arguments, "--weights", index, out).exit_code == 1
+    refused = run("compile", *arguments, "-o", out)
+    assert (refused.exit_code, "--meta needs --weights" in refused.output) == (2, True)
+
+
 @pytest.mark.parametrize("suffix", [".safetensors", ".pt"])
 def test_weights_are_loaded(model: Path, tmp_path: Path, suffix: str) -> None:
     state = {"linear.weight": torch.full((4, 3), 2.0), "linear.bias": torch.zeros(4)}
