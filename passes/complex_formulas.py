@@ -10,6 +10,7 @@ import numpy as np
 
 from isthmus.ir.builder import Builder
 from isthmus.ir.graph import Value
+from isthmus.ir.op import Trait
 
 Formula: TypeAlias = "Callable[..., Value]"
 
@@ -69,8 +70,7 @@ class Pairs:
 
     def turned(self, x: Value) -> Value:
         """The pairs times i."""
-        real, imag = self.parts(x)
-        return self.pair(self.b.neg(imag), real)
+        return self.signs(self.b.flip(x, axes=[x.tensor.rank - 1]), -1, 1)
 
     def square(self, x: Value) -> Value:
         """The squared modulus, without the last axis."""
@@ -96,9 +96,22 @@ class Pairs:
         return found
 
 
+def is_constant(value: Value) -> bool:
+    """Whether a value is made of constants alone."""
+    stack, seen = [value], {value}
+    while stack:
+        node = stack.pop().producer
+        if node is None or node.regions or not node.has(Trait.PURE):
+            return False
+        more = {each for each in node.operands if each is not None} - seen
+        seen |= more
+        stack += more
+    return True
+
+
 def _product(p: Pairs, x: Value, y: Value) -> Value:
-    """``x.real * y + x.imag * (i * y)``; the factor that is a constant is the one to be turned."""
-    if x.weight is not None:
+    """``x.real * y + x.imag * (i * y)``; a constant is the one to be taken apart, which makes it no larger."""
+    if is_constant(y):
         x, y = y, x
     real, imag = p.parts(x)
     found: Value = p.b.add(p.b.mul(real, y), p.b.mul(imag, p.turned(y)))
@@ -162,13 +175,19 @@ def _waves(first: tuple[str, str], second: tuple[str, str], sign: int = 1) -> Fo
     return formula
 
 
-def _tanh(p: Pairs, x: Value) -> Value:
-    """``(sinh(2a) + i * sin(2b)) / (cosh(2a) + cos(2b))``; beyond 20 the result does not change any more."""
-    b = p.b
-    real, imag = p.parts(x)
-    real, imag = b.mul(b.clip(real, -20.0, 20.0), 2), b.mul(imag, 2)
-    found: Value = b.div(p.pair(b.sinh(real), b.sin(imag)), b.add(b.cosh(real), b.cos(imag)))
-    return found
+def _tangent(hyperbolic: int) -> Formula:
+    """``(sinh(2a) + i * sin(2b)) / (cosh(2a) + cos(2b))``, and the other way round; beyond 20 the result stays the same."""
+
+    def formula(p: Pairs, x: Value) -> Value:
+        b, parts = p.b, list(p.parts(x))
+        parts[hyperbolic] = b.clip(parts[hyperbolic], -20.0, 20.0)
+        twice = [b.mul(part, 2) for part in parts]
+        waves = [(b.sinh(part), b.cosh(part)) if place == hyperbolic else (b.sin(part), b.cos(part))
+                 for place, part in enumerate(twice)]  # fmt: skip
+        found: Value = b.div(p.pair(waves[0][0], waves[1][0]), b.add(waves[0][1], waves[1][1]))
+        return found
+
+    return formula
 
 
 def _same(p: Pairs, x: Value, y: Value) -> Value:
@@ -182,29 +201,40 @@ def _different(p: Pairs, x: Value, y: Value) -> Value:
 
 
 def _matmul(p: Pairs, x: Value, y: Value) -> Value:
-    """One product of real matrices: rows of `x` hold the parts in turn; a row of `y` becomes that and the row times i."""
+    """One product of real matrices, of which one holds each number in four places; that is not the one that is constant."""
     b = p.b
     row, column = x.tensor.rank == 2, y.tensor.rank == 2
     x = b.unsqueeze(x, axes=[0]) if row else x
     y = b.unsqueeze(y, axes=[1]) if column else y
     *x_batch, rows, inner, _ = x.tensor.shape  # type: ignore[misc]
     *y_batch, _, columns, _ = y.tensor.shape  # type: ignore[misc]
-    at = y.tensor.rank - 2
-    both = b.concat([b.unsqueeze(each, axes=[at]) for each in (y, p.turned(y))], axis=at)
-    left = b.reshape(x, shape=[*x_batch, rows, inner * 2])
-    right = b.reshape(both, shape=[*y_batch, inner * 2, columns * 2])
-    found = b.matmul(left, right)
-    found = b.reshape(found, shape=[*found.tensor.shape[:-1], columns, 2])
+    if is_constant(y):  # a row of x becomes its conjugate and i times that, a row of y two, of real and of imaginary parts
+        conj = _conj(p, x)
+        left = b.reshape(_stacked(p, conj, p.turned(conj), x.tensor.rank - 2), shape=[*x_batch, rows * 2, inner * 2])
+        right = b.reshape(p.moved(y, -1, -2), shape=[*y_batch, inner * 2, columns])
+        found = b.matmul(left, right)
+        found = p.moved(b.reshape(found, shape=[*found.tensor.shape[:-2], rows, 2, columns]), -2, -1)
+    else:  # rows of x hold real and imaginary parts in turn, a row of y becomes itself and i times itself
+        left = b.reshape(x, shape=[*x_batch, rows, inner * 2])
+        right = b.reshape(_stacked(p, y, p.turned(y), y.tensor.rank - 2), shape=[*y_batch, inner * 2, columns * 2])
+        found = b.matmul(left, right)
+        found = b.reshape(found, shape=[*found.tensor.shape[:-1], columns, 2])
     gone = [axis for axis, is_gone in ((found.tensor.rank - 3, row), (found.tensor.rank - 2, column)) if is_gone]
     result: Value = b.squeeze(found, axes=gone) if gone else found
     return result
 
 
+def _stacked(p: Pairs, first: Value, second: Value, axis: int) -> Value:
+    found: Value = p.b.concat([p.b.unsqueeze(each, axes=[axis]) for each in (first, second)], axis=axis)
+    return found
+
+
 FORMULAS: Final[dict[str, Formula]] = {
     "conj": _conj, "real": Pairs.real, "imag": Pairs.imag, "reciprocal": _reciprocal, "exp": _exp, "log": _log,
-    "log2": _log_to(2), "log10": _log_to(10), "sqrt": _sqrt, "tanh": _tanh, "eq": _same, "ne": _different, "matmul": _matmul,
+    "log2": _log_to(2), "log10": _log_to(10), "sqrt": _sqrt, "rsqrt": lambda p, x: _reciprocal(p, _sqrt(p, x)),
     "sin": _waves(("sin", "cosh"), ("cos", "sinh")), "cos": _waves(("cos", "cosh"), ("sin", "sinh"), -1),
     "sinh": _waves(("sinh", "cos"), ("cosh", "sin")), "cosh": _waves(("cosh", "cos"), ("sinh", "sin")),
+    "tanh": _tangent(0), "tan": _tangent(1), "eq": _same, "ne": _different, "matmul": _matmul,
 }  # fmt: skip
 """Ops of pairs: ``formula(p, *pairs)``."""
 

@@ -128,28 +128,17 @@ class _Pairing:
     def step(self, node: Node) -> bool:
         """Says one node in pairs. False where finer nodes stand in its place now."""
         for region in node.regions:
-            for value in region.inputs:
-                if is_complex(value.type):
-                    value.type = paired(value.type)
-                    self.pairs[value] = value
-            self.body(region)
-            region.set_outputs(self.pairs.get(value, value) for value in region.outputs)
+            self.region(region)
         complex_operands = [value is not None and is_complex(value.type) for value in node.operands]
-        if node.regions:
-            for index, operand in enumerate(node.operands):
-                if operand in self.pairs:
-                    node.set_operand(index, self.pairs[operand])
-            for result in node.results:
-                if is_complex(result.type):
-                    result.type = paired(result.type)
-                    self.pairs[result] = result
-            return True
         touched = any(complex_operands) or any(is_complex(result.type) for result in node.results)
         if node in self.edges or not touched:
             return True
         if any(is_it and value not in self.pairs for is_it, value in zip(complex_operands, node.operands, strict=True)):
             return True  # behind a refusal
         assert node.graph is not None
+        if node.regions:
+            self.replace(node, self.around(node).results)
+            return True
         b = Builder(node.graph, node, node.location.by(f"complex_pairs.{node.op.name}"))
         rule = RULES.get(node.op.name)
         if rule is None:
@@ -160,14 +149,34 @@ class _Pairing:
             self.refuse(node.op.name, found, node)
             return True
         self.counts[node.op.name] += 1
-        for old, new in zip(node.results, (found,) if isinstance(found, Value) else found, strict=True):
+        self.replace(node, (found,) if isinstance(found, Value) else found)
+        return True
+
+    def replace(self, node: Node, found: Sequence[Value]) -> None:
+        """Puts pairs beside complex results, and others in the place of the node's own; the node goes at the end."""
+        for old, new in zip(node.results, found, strict=True):
             if is_complex(old.type):
                 self.pairs[old] = new
                 new.name = new.name or old.name
             else:
                 old.replace_by(new)
         self.done.append(node)
-        return True
+
+    def region(self, region: Graph) -> None:
+        for index, value in enumerate(region.inputs):
+            if is_complex(value.type):
+                self.pairs[value] = region.inputs[index] = Value(paired(value.type), None, region, index, value.name)
+        self.body(region)
+        region.set_outputs(self.pairs.get(value, value) for value in region.outputs)
+
+    def around(self, node: Node) -> Node:
+        """The same node of pairs; it takes over the regions."""
+        assert node.graph is not None
+        operands = [None if value is None else self.pairs.get(value, value) for value in node.operands]
+        types = [paired(result.type) if is_complex(result.type) else result.type for result in node.results]
+        made = Node(node.op, operands, node.attrs, types, node.regions, node.location)
+        node.regions = ()
+        return node.graph.insert(made, node)
 
     def take_apart(self, b: Builder, node: Node) -> bool:
         found = node.op.decompose(b, node.call(), *node.op.group(node.operands))

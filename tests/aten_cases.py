@@ -28,6 +28,9 @@ class T:
         shape = [sizes[dim] if isinstance(dim, str) else dim for dim in self.dims]
         if self.dtype is torch.bool:
             return torch.rand(shape, generator=generator) < 0.5
+        if self.dtype.is_complex:
+            real, imag = torch.rand([2, *shape], generator=generator) * (self.high - self.low) + self.low
+            return torch.complex(real, imag).to(self.dtype)
         if not self.dtype.is_floating_point:
             return torch.randint(int(self.low), int(self.high) + 1, shape, generator=generator).to(self.dtype)
         return (torch.rand(shape, generator=generator) * (self.high - self.low) + self.low).to(self.dtype)
@@ -44,6 +47,11 @@ def f(*dims: int | str, low: float = -3, high: float = 3, dtype: torch.dtype = t
 
 def i(*dims: int | str, low: int = -5, high: int = 5, dtype: torch.dtype = torch.int64) -> T:
     """Integers."""
+    return T(dtype, *dims, low=low, high=high)
+
+
+def c(*dims: int | str, low: float = -3, high: float = 3, dtype: torch.dtype = torch.complex64) -> T:
+    """Complex numbers."""
     return T(dtype, *dims, low=low, high=high)
 
 
@@ -93,7 +101,7 @@ def check(case: Case) -> None:
         for ours, theirs in zip(found, map(contents, wanted), strict=True):
             assert ours.dtype == theirs.dtype
             assert ours.shape == theirs.shape
-            if ours.dtype.kind not in "fiub":  # bfloat16, which numpy knows little of
+            if ours.dtype.kind not in "fiubc":  # bfloat16, which numpy knows little of
                 ours, theirs = ours.astype(np.float32), theirs.astype(np.float32)
             np.testing.assert_allclose(ours, theirs, equal_nan=True, **case.tolerance)
 

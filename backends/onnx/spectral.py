@@ -46,19 +46,22 @@ def _dft(e: Emitter, node: Node, x: str) -> Any:
     length, kind, inverse, axis = (node.attrs[name] for name in ("length", "kind", "inverse", "axis"))
     if _is_short(node):
         refuse("so short a transform is better a product with its matrix")
-    if node.result.tensor.dtype is dtypes.f32 and not _power_of_two(length):
-        refuse("onnxruntime's kernel loses digits in f32 unless the length is a power of 2")
     if kind == "r2c" and inverse:
         refuse("ONNX has no inverse transform of reals to their first frequencies")
     if kind == "c2r" and not inverse:
         refuse("ONNX has no forward transform to reals")
+    dtype = node.result.tensor.dtype
+    inexact = dtype is dtypes.f32 and not _power_of_two(length)  # then onnxruntime's kernel loses digits
+    wide = dtypes.f64 if inexact else dtype
+    x = e.op("Cast", x, to=opsets.enum(wide)) if inexact else x
     given = e.sizes.scalar(length) if kind == "c2r" else None
     onesided = int(kind != "c2c")
     if e.opset < 20:
         found = e.op("DFT", x, given, axis=axis, inverse=int(inverse), onesided=onesided)
     else:
         found = e.op("DFT", x, given, e.constant(axis, dtypes.i64), inverse=int(inverse), onesided=onesided)
-    return _normed(e, found, length, node.attrs["norm"], "length" if inverse else "none", node.result.tensor.dtype)
+    found = _normed(e, found, length, node.attrs["norm"], "length" if inverse else "none", wide)
+    return e.op("Cast", found, to=opsets.enum(dtype)) if inexact else found
 
 
 def _power_of_two(length: Dim) -> bool:

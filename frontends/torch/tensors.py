@@ -31,12 +31,12 @@ class Watched(torch.Tensor):  # type: ignore[misc]
         """Reached only outside a capture: within one, the watcher's mode comes first."""
 
         def leaf(item: Any) -> Any:
-            return item.real(str(func)) if isinstance(item, Watched) else item
+            return item.grounded(str(func)) if isinstance(item, Watched) else item
 
         args, kwargs = pytree.tree_map(leaf, (args, kwargs or {}))
         return func(*args, **kwargs)
 
-    def real(self, where: str) -> torch.Tensor:
+    def grounded(self, where: str) -> torch.Tensor:
         """The real tensor that a tensor of an ended capture stands for, where it depended on nothing.
 
         Models keep such tensors in caches that outlive a call.

@@ -132,7 +132,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         """A tensor that an earlier capture left behind, in a cache: a constant where it depended on nothing."""
         known = self._reals.get(id(tensor))
         if known is None:
-            entry = self.entry(tensor.real(str(self.provenance.here())))
+            entry = self.entry(tensor.grounded(str(self.provenance.here())))
             known = self._reals[id(tensor)] = (tensor, entry)
         return known[1]
 

@@ -5,6 +5,7 @@ Complex numbers are pairs along the last axis, as `view_as_real` makes them; an 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, Final
@@ -109,22 +110,21 @@ class Dft(Op):
         return pairs.astype(operands[0].dtype)
 
     def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
-        """A product with the matrix of the transform, where the length is known and the matrix not too large."""
+        """Products with the matrices of short transforms, where the length is known and has small factors."""
         x: Value = operands[0]
-        axis, kind, length = call["axis"], call["kind"], call["length"]
-        parts = call.shape(0)[-1]
-        if not isinstance(length, int) or not elements(length, kind):
+        axis, kind, length, inverse, norm = (call[name] for name in ("axis", "kind", "length", "inverse", "norm"))
+        if not isinstance(length, int) or length < 1 or (not elements(length, kind) and not _factors(length)):
             return NotImplemented
-        table = matrix(length, kind, call["inverse"], call["norm"])[:, :parts]
-        ins, _, outs, made = table.shape
         rank = len(call.shape(0))
         last = [*(other for other in range(rank - 1) if other != axis), axis, rank - 1]
         if axis != rank - 2:
             x = b.permute(x, perm=last)
-        lead = x.tensor.shape[:-2]  # type: ignore[index]
-        factor = b.constant(np.ascontiguousarray(table.reshape(ins * parts, outs * made)).astype(x.tensor.dtype.numpy))
-        found: Value = b.matmul(b.reshape(x, shape=[*lead, ins * parts]), factor)
-        found = b.reshape(found, shape=[*lead, outs, made])
+        if elements(length, kind):
+            found = _product(b, x, length, kind, inverse, norm)
+        else:
+            found = _by_factors(b, _mirrored(b, x, length) if kind == "c2r" else x, length, inverse, norm)
+            found = _first(b, found, length // 2 + 1, -2) if kind == "r2c" else found
+            found = _first(b, found, 1, -1) if kind == "c2r" else found
         return found if axis == rank - 2 else b.permute(found, perm=[last.index(other) for other in range(rank)])
 
     def samples(self) -> Iterable[Sample]:
@@ -141,9 +141,72 @@ class Dft(Op):
         yield sample(x[:, :1], axis=1, length=1, note="one", symbolic=False)
         yield sample(x[:0], axis=1, length=6, note="empty", symbolic=False)
         yield sample(x.astype(np.float64), axis=1, length=6, note="f64", symbolic=False)
+        long = rng().standard_normal((2, 2049, 2))
+        yield sample(long[:, :1026], axis=1, length=1026, inverse=True, norm="length", note="long", symbolic=False)
+        yield sample(long[..., :1], axis=1, length=2049, kind="r2c", note="long-r2c", symbolic=False)
+        yield sample(long, axis=1, length=4096, kind="c2r", inverse=True, norm="root", note="long-c2r", symbolic=False)
+        yield sample(long[:1, :1031], axis=1, length=1031, note="long-prime", symbolic=False)
 
 
-def elements(length: int, kind: str, parts: int = 2) -> int:
+def _product(b: Builder, x: Value, length: int, kind: str, inverse: bool, norm: str) -> Value:
+    """A transform along the last axis but one, by its matrix."""
+    *lead, _, parts = x.tensor.shape  # type: ignore[misc]
+    table = matrix(length, kind, inverse, norm)[:, :parts]
+    ins, _, outs, made = table.shape
+    factor = b.constant(np.ascontiguousarray(table.reshape(ins * parts, outs * made)).astype(x.tensor.dtype.numpy))
+    found = b.matmul(b.reshape(x, shape=[*lead, ins * parts]), factor)
+    result: Value = b.reshape(found, shape=[*lead, outs, made])
+    return result
+
+
+def _factors(length: int) -> tuple[int, int] | None:
+    """The two factors of a length that lie closest together, where the transforms of both have matrices."""
+    for one in range(math.isqrt(length), 1, -1):
+        if length % one == 0:
+            return (one, length // one) if elements(length // one, "c2c") else None
+    return None
+
+
+def _by_factors(b: Builder, x: Value, length: int, inverse: bool, norm: str) -> Value:
+    """A transform to all frequencies, by those of two factors (Cooley and Tukey).
+
+    With ``time = columns * row + column`` and ``frequency = first + rows * second``: transforms along the rows, turns of each
+    element, and transforms along the columns.
+    """
+    factors = _factors(length)
+    assert factors is not None  # the caller saw to it
+    rows, columns = factors
+    *lead, _, parts = x.tensor.shape  # type: ignore[misc]
+    rank = len(lead) + 3
+    swapped = [*range(rank - 3), rank - 2, rank - 3, rank - 1]
+    x = b.permute(b.reshape(x, shape=[*lead, rows, columns, parts]), perm=swapped)
+    x = _product(b, x, rows, "c2c", inverse, norm)  # [columns, first]
+    angle = 2 * np.pi * np.outer(np.arange(columns), np.arange(rows)) / length * (1 if inverse else -1)
+    cos, sin = np.cos(angle), np.sin(angle)
+    turns = (np.stack(each, -1).astype(x.tensor.dtype.numpy) for each in ((cos, sin), (-sin, cos)))
+    last = [rank - 1]
+    halves = (b.slice(x, axes=last, starts=[place], ends=[place + 1], steps=[1]) for place in (0, 1))
+    x = b.add(*(b.mul(half, b.constant(turn)) for half, turn in zip(halves, turns, strict=True)))
+    x = _product(b, b.permute(x, perm=swapped), columns, "c2c", inverse, norm)  # [first, second]
+    found: Value = b.reshape(b.permute(x, perm=swapped), shape=[*lead, length, 2])
+    return found
+
+
+def _mirrored(b: Builder, x: Value, length: int) -> Value:
+    """All frequencies of a signal of reals: behind the first ones their conjugates, in reverse."""
+    rank = x.tensor.rank
+    rest = b.slice(x, axes=[rank - 2], starts=[1], ends=[(length + 1) // 2], steps=[1])
+    conjugates = b.mul(b.flip(rest, axes=[rank - 2]), b.constant(np.array([1, -1]), x.tensor.dtype))
+    found: Value = b.concat([x, conjugates], axis=rank - 2)
+    return found
+
+
+def _first(b: Builder, x: Value, count: int, axis: int) -> Value:
+    found: Value = b.slice(x, axes=[x.tensor.rank + axis], starts=[0], ends=[count], steps=[1])
+    return found
+
+
+def elements(length: int, kind: str) -> int:
     """The size of a transform's matrix; 0 where that is more than `LARGEST`, or there is none."""
     count = length * length * 4 if kind == "c2c" else length * (length // 2 + 1) * 2
     return count if 0 < count <= LARGEST else 0
