@@ -48,7 +48,8 @@ def swapped(watcher: Watcher) -> Iterator[None]:
         (torch.Tensor, "data", _data(watcher)),
         (torch, "tensor", _factory(torch.tensor)),
         (torch, "as_tensor", _factory(torch.as_tensor)),
-        (torch, "linspace", _linspace(watcher, torch.linspace)),
+        (torch, "linspace", _spaced(watcher, torch.linspace, torch.ops.aten.linspace.default)),
+        (torch, "logspace", _spaced(watcher, torch.logspace, torch.ops.aten.logspace.default)),
         (torch.nn.functional, "affine_grid", _affine_grid),
         (torch.nn.RNNBase, "check_forward_args", _check_packed(torch.nn.RNNBase.check_forward_args)),
         (torch._VF, "_pad_packed_sequence", _pad_packed(watcher, torch._VF._pad_packed_sequence)),
@@ -191,15 +192,15 @@ def _factory(original: Callable[..., Any]) -> Callable[..., Any]:
     return factory
 
 
-def _linspace(watcher: Watcher, original: Callable[..., Any]) -> Callable[..., Any]:
-    """`torch.linspace`: torch's C++ takes no symbolic size as the number of steps."""
+def _spaced(watcher: Watcher, original: Callable[..., Any], op: Any) -> Callable[..., Any]:
+    """`torch.linspace` or `torch.logspace`: torch's C++ takes no symbolic size as the number of steps."""
 
-    def linspace(start: Any, end: Any, steps: Any, **kwargs: Any) -> Any:
+    def spaced(start: Any, end: Any, steps: Any, *args: Any, **kwargs: Any) -> Any:
         if steps.__class__ is torch.SymInt and kwargs.get("out") is None:
-            return watcher.__torch_dispatch__(torch.ops.aten.linspace.default, (), (start, end, steps), kwargs)
-        return original(start, end, steps, **kwargs)
+            return watcher.__torch_dispatch__(op, (), (start, end, steps, *args), kwargs)
+        return original(start, end, steps, *args, **kwargs)
 
-    return linspace
+    return spaced
 
 
 def _affine_grid(theta: torch.Tensor, size: Any, align_corners: bool | None = None) -> torch.Tensor:

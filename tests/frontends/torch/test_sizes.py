@@ -352,6 +352,7 @@ def test_ranges_over_sizes() -> None:
     def model(x: torch.Tensor) -> Any:
         size = x.shape[0]
         ranges = torch.arange(size, 0, -1), torch.arange(2 * size, 0, -2)
-        return ranges, torch.linspace(0, 1, size), torch.linspace(2, -1, size + 1)
+        spaced = torch.linspace(x[0], 1, size), torch.logspace(-1, 1, size), torch.logspace(0, x[-1], size + 1, 2.0)
+        return ranges, torch.linspace(0, 1, size), torch.linspace(2, -1, size + 1), spaced
 
     agree(model, (torch.randn(4),), dynamic=({0: "N"},), sizes=[{"N": size} for size in (1, 2, 3, 6, 7)])
