@@ -13,7 +13,7 @@ from isthmus.backends.onnx.neural import shape_of
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, bounds, product
+from isthmus.ir.dims import Dim, bounds, minimum, product
 from isthmus.ir.graph import Node, Value
 
 # ---- reductions
@@ -130,11 +130,36 @@ def _top(e: Emitter, x: str, k: str, axis: int, largest: bool) -> Any:
 @emits("unique")
 def _unique(e: Emitter, node: Node, x: str) -> Any:
     axis = node.attrs["axis"]
+    if axis is None and node.results[0].tensor.dtype.is_float:
+        refuse("onnxruntime takes nan for equal to any number")
     values, _, inverse, counts = e.op("Unique", x, results=4, axis=axis)
     shape = node.results[1].tensor.shape
     if shape is None or len(shape) != 1:
         inverse = e.op("Reshape", inverse, e.op("Shape", x))
     return values, inverse, counts
+
+
+@lowers("unique")
+def _unique_by_order(b: Builder, node: Node, x: Value) -> Any:
+    """Sorted, each run of equals is one value; no nan equals another."""
+    dtype = x.tensor.dtype
+    if node.attrs["axis"] is not None or not dtype.is_float:
+        return None
+    size = product(shape_of(node))
+    ordered, places = b.sort(b.reshape(x, shape=[size]), axis=0)
+
+    def between(value: Value, start: Dim, end: Dim) -> Value:
+        return b.slice(value, axes=[0], starts=[start], ends=[end], steps=[1])  # type: ignore[no-any-return]
+
+    first = minimum(size, 1)
+    changes = b.ne(between(ordered, first, size), between(ordered, 0, size - first))
+    starts = b.concat([b.expand(True, shape=[first]), changes], axis=0)
+    run = b.sub(b.cumsum(b.cast(starts, dtype=dtypes.i64), axis=0), 1)
+    inverse = b.scatter_elements(b.expand(np.int64(0), shape=[size]), places, run, axis=0)
+    begin = b.squeeze(b.nonzero(starts), axes=[1])
+    (count,) = begin.tensor.shape
+    ends = b.concat([begin, b.reshape(b.size(size), shape=[1])], axis=0)
+    return b.gather(ordered, begin), inverse, b.sub(between(ends, 1, count + 1), begin)
 
 
 @emits("nonzero")

@@ -132,7 +132,7 @@ class Unique(Op):
 
     def samples(self) -> Iterable[Sample]:
         yield sample(np.array([[3, 1, 3], [2, 1, 1]]))
-        yield sample(np.array([0.5, -1, 0.5], np.float32), note="f32")
+        yield sample(np.array([np.nan, -1, np.nan], np.float32), note="f32")
         yield sample(np.array([0.5, -1, 0.5], np.float16), note="f16")
         yield sample(np.array([True, False, True]), note="bool")
         yield sample(np.zeros((0, 2), np.float32), note="empty")
