@@ -50,8 +50,7 @@ def _resize(e: Emitter, node: Node, x: str) -> Any:
         if any(scale != 1 for scale in scales) and all(map(_may_stay, shape[lead:], sizes, scales)):
             refuse("onnxruntime copies, whatever the scales, where the sizes stay as they are")
         return e.op("Resize", x, None, e.constant([1.0] * lead + list(scales), dtypes.f32), **more)
-    if e.opset >= 18:
-        return e.op("Resize", x, None, None, e.sizes.vector(sizes), axes=list(range(lead, len(shape))), **more)
+    # Of all axes: when onnxruntime moves a transpose past a Resize, it takes no heed of its axes.
     return e.op("Resize", x, None, None, e.sizes.vector((*shape[:lead], *sizes)), **more)
 
 

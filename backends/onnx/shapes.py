@@ -161,14 +161,11 @@ def _pad(e: Emitter, node: Node, x: str, value: str | None) -> Any:
     before, after, mode = attrs["before"], attrs["after"], attrs["mode"]
     if mode == "wrap" and e.opset < 19:
         refuse("padding by wrapping needs opset 19")
-    axes = [axis for axis in range(len(before)) if same(before[axis], 0) is not True or same(after[axis], 0) is not True]
-    if not axes:
+    if all(same(each, 0) is True for each in (*before, *after)):
         return x
-    if e.opset < 18:
-        axes = list(range(len(before)))
-    pads = e.sizes.vector([*(before[axis] for axis in axes), *(after[axis] for axis in axes)])
-    named = e.ints(axes) if len(axes) < len(before) else None
-    return e.op("Pad", x, pads, value, named, mode=mode if mode != "constant" else None)
+    # Of all axes: when onnxruntime moves a transpose past a Pad, it takes no heed of its axes.
+    pads = e.sizes.vector([*before, *after])
+    return e.op("Pad", x, pads, value, mode=mode if mode != "constant" else None)
 
 
 @lowers("pad")

@@ -462,3 +462,13 @@ def test_a_long_chain_is_emitted_quickly_and_whole(m: Model) -> None:
     artefact = OnnxBackend().emit(m.graph)
     assert artefact.node_count == 20_000
     assert len(artefact.model.graph.node) == 20_000
+
+
+def test_transposes_move_past_padding_and_resizing(m: Model) -> None:
+    """onnxruntime moves them, and reads pads and sizes as if they were of all axes."""
+    x = m.input(m.dim("N"), 4, 3)
+    turned = m.b.permute(x, perm=[0, 2, 1])
+    wide = m.b.pad(turned, before=[0, 0, 1], after=[0, 0, 2], mode="constant")
+    large = m.b.resize(turned, sizes=[8], mode="linear", coordinates="half_pixel", nearest="floor")
+    artefact = m.emit(m.b.permute(wide, perm=[0, 2, 1]), m.b.permute(large, perm=[0, 2, 1]))
+    m.check(artefact, f(2, 4, 3))
