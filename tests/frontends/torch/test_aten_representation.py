@@ -57,6 +57,7 @@ def test_parts(dtype: torch.dtype) -> None:
     signs=[lambda x, y: (torch.copysign(x, -2), torch.copysign(x, y), torch.copysign(y, x[0]), torch.signbit(y)),
            f("N", 3), i("N", 1)],
     angles=[lambda x, y, z: (torch.angle(x), torch.angle(y), torch.angle(z), torch.angle(x[:0])), f("N"), i("N", 2), b(3)],
+    complex_angles=[lambda x: torch.angle(torch.view_as_complex(x)), f("N", 2)],
     frexp=[lambda x: (torch.frexp(x), torch.frexp(x[:0])), f("N", 3)],
     neighbours=[lambda x, y: torch.nextafter(x, y), f("N", 3), f()],
     divisors=[lambda x, y: (torch.gcd(x, y), torch.lcm(x, y), torch.gcd(x[:0], y), torch.gcd(y[0], y)),
