@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, field_validator
 from isthmus.backends import base, widen
 from isthmus.backends.onnx import (
     control,
+    detection,
     division,
     elementwise,
     indexing,
@@ -41,7 +42,8 @@ from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.types import Tensor
 
 FAMILIES = (
-    control, division, elementwise, indexing, neural, pooling, quantization, recurrent, resizing, sampling, shapes, spectral,
+    control, detection, division, elementwise, indexing, neural, pooling, quantization, recurrent, resizing, sampling, shapes,
+    spectral,
 )  # fmt: skip
 """The modules that fill the table of emitters."""
 

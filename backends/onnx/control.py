@@ -30,6 +30,8 @@ def _loop(e: Emitter, node: Node, trip: str | None, cond: str | None, inputs: li
     for _, value in scanned[:1]:
         length = e.sizes.scalar((value.tensor.shape or ())[0])
         trip = length if trip is None else e.op("Min", trip, length)
+    if cond is None and not carried:
+        cond = e.constant(True, dtypes.bool_)  # a Loop has two inputs at least
     (body,) = node.regions
 
     def enter(proto: Any) -> Sequence[Value]:

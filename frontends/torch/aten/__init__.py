@@ -32,6 +32,7 @@ from isthmus.frontends.torch.aten import (
     slicing,
     spectral,
     tables,
+    vision,
 )
 
 __all__ = [
@@ -66,4 +67,5 @@ __all__ = [
     "slicing",
     "spectral",
     "tables",
+    "vision",
 ]

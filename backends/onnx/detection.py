@@ -1,0 +1,58 @@
+"""Emitters of what detectors are made of: boxes, and convolutions that look elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from isthmus.backends.onnx import opsets
+from isthmus.backends.onnx.emitter import Emitter
+from isthmus.backends.onnx.neural import ints, shape_of
+from isthmus.backends.onnx.table import emits, refuse
+from isthmus.ir import dtypes
+from isthmus.ir.graph import Node
+
+
+@emits("nms")
+def _nms(e: Emitter, node: Node, boxes: str, scores: str) -> Any:
+    """ONNX's takes batches and classes, and gives a row of three numbers a box, of which the last is its index."""
+    if node.operands[0] is not None and node.operands[0].tensor.dtype is not dtypes.f32:
+        refuse("NonMaxSuppression takes f32 alone")
+    wide = e.op("Unsqueeze", boxes, e.constant([0], dtypes.i64)), e.op("Unsqueeze", scores, e.constant([0, 1], dtypes.i64))
+    most, threshold = e.sizes.vector(shape_of(node)[:1]), e.constant([node.attrs["iou_threshold"]], dtypes.f32)
+    rows = e.op("NonMaxSuppression", *wide, most, threshold)
+    return e.op("Gather", rows, e.constant(2, dtypes.i64), axis=1)
+
+
+@emits("roi_align")
+def _roi_align_at_corners(e: Emitter, node: Node, x: str, rois: str, batch: str) -> Any:
+    if node.attrs["aligned"]:
+        refuse("aligned boxes need opset 16")
+    return _roi_align(e, node, x, rois, batch)
+
+
+@emits("roi_align", since=16)
+def _roi_align_by_mode(e: Emitter, node: Node, x: str, rois: str, batch: str) -> Any:
+    mode = "half_pixel" if node.attrs["aligned"] else "output_half_pixel"
+    return _roi_align(e, node, x, rois, batch, coordinate_transformation_mode=mode)
+
+
+def _roi_align(e: Emitter, node: Node, x: str, rois: str, batch: str, **more: Any) -> Any:
+    attrs, index = node.attrs, node.operands[2]
+    high, wide = attrs["output_size"]
+    if index is not None and index.tensor.dtype is not dtypes.i64:
+        batch = e.op("Cast", batch, to=opsets.enum(dtypes.i64))
+    return e.op(
+        "RoiAlign", x, rois, batch, output_height=high, output_width=wide, spatial_scale=attrs["scale"],
+        sampling_ratio=attrs["sampling_ratio"], **more,
+    )  # fmt: skip
+
+
+@emits("deform_conv", since=19)
+def _deform_conv(
+    e: Emitter, node: Node, x: str, weight: str, offset: str, mask: str | None, bias: str | None
+) -> Any:  # fmt: skip
+    attrs = node.attrs
+    return e.op(
+        "DeformConv", x, weight, offset, bias, mask, kernel_shape=ints(shape_of(node, 1)[2:]), strides=attrs["strides"],
+        pads=attrs["pads"], dilations=attrs["dilations"], group=attrs["groups"], offset_group=attrs["offset_groups"],
+    )  # fmt: skip

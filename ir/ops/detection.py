@@ -1,0 +1,213 @@
+"""Boxes: which of them to keep, and what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from isthmus.ir.attributes import BOOL, FLOAT, INT, INTS
+from isthmus.ir.dims import Dim, bounds
+from isthmus.ir.dtypes import bool_, i64
+from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
+from isthmus.ir.ops.conv import spatial, vector
+from isthmus.ir.ops.numerics import compute, wide
+from isthmus.ir.types import Tensor, Type
+from isthmus.ir.weights import Array
+
+if TYPE_CHECKING:
+    from isthmus.ir.builder import Builder
+    from isthmus.ir.graph import Value
+
+
+@register
+class NonMaxSuppression(Op):
+    """The indices of the boxes that are left, i64, by falling score: each box hides those after it whose overlap with it
+    (intersection over union) is more than the threshold. Of equal scores the first comes first.
+
+    A box of ``boxes[N, 4]`` is two opposite corners, ``x1 <= x2`` and ``y1 <= y2``, as ``(x1, y1, x2, y2)`` or with x and y
+    the other way round.
+    """
+
+    name = "nms"
+    operands = operands("boxes: float T, scores: float T")
+    attributes = {"iou_threshold": FLOAT}
+    traits = Trait.PURE | Trait.COARSE
+    source = "torchvision.ops.nms; ONNX NonMaxSuppression-11"
+
+    def infer(self, call: Call) -> Sequence[Type]:
+        boxes, (count,) = call.shape(0), vector(call, 1)
+        if len(boxes) != 2:
+            raise call.error("boxes must be [N, 4]", found=str(call.types[0]))
+        call.unify(boxes[1], 4, "the last size of boxes and 4")
+        call.unify(boxes[0], count, "the numbers of boxes and of scores")
+        return (Tensor(i64, (call.fresh("u", 0, bounds(count)[1]),)),)
+
+    def evaluate(self, call: Call, *operands: Any) -> Any:
+        boxes, scores = map(wide, operands)
+        order = np.argsort(-scores, kind="stable")
+        boxes = boxes[order]
+        with np.errstate(all="ignore"):
+            low, high = np.maximum(boxes[:, None, :2], boxes[None, :, :2]), np.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
+            common = np.maximum(high - low, 0).prod(-1)
+            area = (boxes[:, 2:] - boxes[:, :2]).prod(-1)
+            hides = common / (area[:, None] + area - common) > call["iou_threshold"]
+        hidden = np.zeros(len(boxes), np.bool_)
+        for index in range(len(boxes)):
+            if not hidden[index]:
+                hidden[index + 1 :] |= hides[index, index + 1 :]
+        return order[~hidden].astype(np.int64)
+
+    def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
+        boxes, scores = operands
+        (count,) = call.shape(1)
+        _, order = b.sort(scores, axis=0, descending=True)
+        low, high = b.split(b.gather(boxes, order, axis=0), axis=1, sizes=[2, 2])
+        size = b.sub(high, low)
+        sides = b.sub(
+            b.minimum(b.unsqueeze(high, axes=[1]), b.unsqueeze(high, axes=[0])),
+            b.maximum(b.unsqueeze(low, axes=[1]), b.unsqueeze(low, axes=[0])),
+        )
+        common = b.reduce_prod(b.relu(sides), axes=[2])
+        area = b.reduce_prod(size, axes=[1])
+        union = b.sub(b.add(b.unsqueeze(area, axes=[1]), area), common)
+        hides = b.gt(b.div(common, union), call["iou_threshold"])
+        nothing = b.expand(b.constant(False), shape=[count])
+
+        def body(b: Builder, turn: Value, hidden: Value, row: Value) -> list[Value]:
+            """A box that is seen hides; that it hides those before it as well changes nothing, as they have had their turn."""
+            seen = b.logical_not(b.gather(hidden, turn, axis=0))
+            return [b.constant(True), b.logical_or(hidden, b.logical_and(seen, row)), seen]
+
+        turns = b.subgraph([Tensor(i64, ()), Tensor(bool_, (count,)), Tensor(bool_, (count,))], body)
+        _, seen = b.loop(None, None, [nothing, hides], carried=1, regions=[turns])
+        return b.gather(order, b.squeeze(b.nonzero(seen), axes=[1]), axis=0)
+
+    def samples(self) -> Iterable[Sample]:
+        draws = rng()
+        corner, size = draws.uniform(0, 6, (9, 2)), draws.uniform(0.5, 5, (9, 2))
+        boxes = np.concatenate([corner, corner + size], 1).astype(np.float32)
+        scores = draws.random(9).astype(np.float32)
+        yield sample(boxes, scores, iou_threshold=0.3)
+        yield sample(boxes, np.round(scores * 2), iou_threshold=0.1, note="ties")
+        yield sample(boxes.astype(np.float64), scores.astype(np.float64), iou_threshold=0.5, note="f64")
+        yield sample(np.zeros((2, 4), np.float32), scores[:2], iou_threshold=0.5, note="no-area")
+        yield sample(boxes[:0], scores[:0], iou_threshold=0.5, note="none")
+
+
+@register
+class RoiAlign(Op):
+    """The mean of samples in each bin of boxes: ``[boxes, C, *output_size]`` from ``x[N, C, H, W]``.
+
+    Box i is ``rois[i]``, ``(x1, y1, x2, y2)`` times `scale`, in the element ``batch[i]`` of x. A coordinate of 0 is the
+    middle of the first element, or with `aligned` its edge; a box that is not aligned is at least one element wide and
+    high. A bin has `sampling_ratio` samples along each axis, evenly spaced and linear between the elements; with 0 there
+    are as many as a bin spans elements, rounded up. A sample further outside than one element is 0.
+    """
+
+    name = "roi_align"
+    operands = operands("x: float T, rois: float T, batch: index")
+    attributes = {"output_size": INTS, "scale": FLOAT(1.0), "sampling_ratio": INT(0), "aligned": BOOL(False)}
+    traits = Trait.PURE | Trait.COARSE
+    source = "torchvision.ops.roi_align; ONNX RoiAlign-22"
+
+    def infer(self, call: Call) -> Sequence[Type]:
+        x, rois, (count,) = spatial(call), call.shape(1), vector(call, 2)
+        if len(x) != 4 or len(rois) != 2:
+            raise call.error("x must be [N, C, H, W] and rois [boxes, 4]")
+        if len(call["output_size"]) != 2 or min(call["output_size"]) < 1 or call["sampling_ratio"] < 0:
+            raise call.error("output_size must be two sizes, and sampling_ratio not below 0")
+        call.unify(rois[1], 4, "the last size of rois and 4")
+        call.unify(rois[0], count, "the numbers of rois and of batch")
+        return (Tensor(call.dtype(0), (count, x[1], *call["output_size"])),)
+
+    def evaluate(self, call: Call, *operands: Any) -> Any:
+        def function(x: Any, rois: Any, batch: Any) -> Any:
+            bins, ratio, least = call["output_size"], call["sampling_ratio"], 0 if call["aligned"] else 1
+            found = np.zeros((len(rois), x.shape[1], *bins), x.dtype)
+            corners = rois[:, [1, 0, 3, 2]] * rois.dtype.type(call["scale"]) - rois.dtype.type(0.5 if call["aligned"] else 0)
+            for result, (top, left, bottom, right), number in zip(found, corners, batch, strict=True):
+                spans = [(top, bottom - top), (left, right - left)]
+                matrices = [
+                    _means(start, max(size, least) if least else size, bins[axis], ratio, x.shape[2 + axis])
+                    for axis, (start, size) in enumerate(spans)
+                ]
+                result[:] = matrices[0] @ x[int(number)] @ matrices[1].T
+            return found
+
+        return compute(function, *operands)
+
+    def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
+        """The elements along each axis times what they go into the means by, box by box."""
+        x, rois, batch = operands
+        aligned, lengths = call["aligned"], call.shape(0)[2:]
+        low, high = b.split(b.mul(rois, call["scale"]), axis=1, sizes=[2, 2])
+        size = b.sub(high, low)
+        low, size = (b.sub(low, 0.5), size) if aligned else (low, b.maximum(size, 1.0))
+        matrices = []
+        for axis, (bins, length) in enumerate(zip(call["output_size"], lengths, strict=True)):
+            start, extent = (b.slice(each, axes=[1], starts=[1 - axis], ends=[2 - axis], steps=[1]) for each in (low, size))
+            matrices.append(_shares(b, start, extent, bins, call["sampling_ratio"], length))
+        matrices[1] = b.permute(matrices[1], perm=[0, 2, 1])
+
+        def body(b: Builder, turn: Value, rows: Value, columns: Value, number: Value) -> list[Value]:
+            return [b.constant(True), b.matmul(b.matmul(rows, b.gather(x, number, axis=0)), columns)]
+
+        slices = [Tensor(each.type.dtype, each.type.shape[1:]) for each in (*matrices, batch)]
+        return b.loop(None, None, [*matrices, batch], carried=0, regions=[b.subgraph([Tensor(i64, ()), *slices], body)])
+
+    def samples(self) -> Iterable[Sample]:
+        draws = rng()
+        x = draws.standard_normal((2, 3, 6, 8)).astype(np.float32)
+        corner, size = draws.uniform(-3, 12, (5, 2)), draws.uniform(0.2, 14, (5, 2))
+        rois = np.concatenate([corner, corner + size], 1).astype(np.float32)
+        batch = np.array([0, 1, 1, 0, 1])
+        some: dict[str, Any] = {"output_size": (2, 3), "scale": 0.5, "symbolic": ("x", "rois", "batch")}
+        for aligned in (False, True):
+            note = "aligned" if aligned else "plain"
+            yield sample(x, rois, batch, sampling_ratio=2, aligned=aligned, note=note, **some)
+            yield sample(x, rois, batch, aligned=aligned, note=f"{note}-adaptive", **some)
+        yield sample(x, rois, batch.astype(np.int32), output_size=(1, 1), sampling_ratio=3, note="i32")
+        yield sample(x.astype(np.float64), rois.astype(np.float64), batch, output_size=(2, 2), sampling_ratio=1, note="f64")
+
+
+def _means(start: Any, size: Any, bins: int, ratio: int, length: int) -> Array:
+    """``[bins, length]``: by what each element along an axis goes into the mean of the samples of each bin."""
+    found = np.zeros((bins, length), start.dtype)
+    count = ratio or int(np.ceil(size / bins))
+    if count < 1:
+        return found
+    at = start + size * ((np.arange(bins * count, dtype=start.dtype) + start.dtype.type(0.5)) / (bins * count))
+    inside = (at >= -1) & (at <= length)
+    at = np.clip(at, 0, length - 1)
+    first = np.floor(at).astype(np.int64)
+    for place, weight in ((first, 1 - (at - first)), (np.minimum(first + 1, length - 1), at - first)):
+        np.add.at(found, (np.arange(bins * count) // count, place), np.where(inside, weight, 0) / count)
+    return found
+
+
+def _shares(b: Builder, start: Value, size: Value, bins: int, ratio: int, length: Dim) -> Any:
+    """The same for boxes that start at ``start[boxes, 1]``: ``[boxes, bins, length]``."""
+    dtype = start.tensor.dtype
+
+    def column(value: Value) -> Any:
+        return b.unsqueeze(value, axes=[2])  # [boxes, 1, 1]
+
+    end = b.constant(length, dtype) if isinstance(length, int) else b.cast(b.size(length), dtype=dtype)
+    if ratio:
+        count, steps, counted = b.constant(ratio, dtype), b.constant(np.arange(ratio), dtype), None
+    else:
+        count = column(b.maximum(b.ceil(b.div(size, float(bins))), 0.0))
+        steps = b.range(b.constant(0, dtype), b.maximum(b.reduce_max(count, axes=[0, 1, 2]), 0.0), b.constant(1, dtype))
+        counted = b.lt(steps, count)
+        count = b.maximum(count, 1.0)
+    within = b.unsqueeze(b.constant(np.arange(bins), dtype), axes=[1])
+    at = b.div(b.add(b.div(b.add(steps, 0.5), count), within), float(bins))
+    at = b.add(b.mul(at, column(size)), column(start))  # [boxes, bins, steps]
+    inside = b.logical_and(b.ge(at, -1.0), b.le(at, end))
+    inside = inside if counted is None else b.logical_and(inside, counted)
+    at = b.clip(at, 0.0, b.sub(end, 1.0))
+    distance = b.abs(b.sub(b.unsqueeze(at, axes=[3]), b.cast(b.arange(stop=length), dtype=dtype)))
+    shares = b.where(b.unsqueeze(inside, axes=[3]), b.relu(b.sub(1.0, distance)), 0.0)
+    return b.div(b.reduce_sum(shares, axes=[2]), count)
