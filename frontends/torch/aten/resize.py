@@ -7,7 +7,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 from isthmus.frontends.torch.lowering import Lowering, lowers
-from isthmus.ir.dims import Dim
+from isthmus.ir.dims import Dim, hint, symbols
+from isthmus.ir.dtypes import f64, i64
 from isthmus.ir.graph import Value
 
 
@@ -19,9 +20,13 @@ def scaled(w: Lowering, size: Dim, factor: float) -> Dim:
     ratio = exact if exact.denominator <= 1 << 20 else exact.limit_denominator(1000)
     # At sizes that the ratio takes to no whole number, the float product is not near one either. At the others it is rounded
     # to the whole number, or above it, unless the factor lies more than a quarter of a float's step below the ratio.
-    if not -ratio / (1 << 54) <= exact - ratio <= ratio / (1 << 53):
-        w.unsupported(f"a size times {factor} is not a quotient of whole numbers", "give the size of the result instead")
-    return (size * ratio.numerator) // ratio.denominator
+    if -ratio / (1 << 54) <= exact - ratio <= ratio / (1 << 53):
+        return (size * ratio.numerator) // ratio.denominator
+    product = w.b.mul(w.b.cast(w.b.size(size), dtype=f64), factor)
+    guess = hint(size)
+    (symbol,) = symbols(w.b.graph.symbols.fresh("scaled", lo=1, hint=None if guess is None else int(float(guess) * factor)))
+    w.b.bind(w.b.cast(w.b.floor(product), dtype=i64), symbol=symbol)
+    return symbol.dim
 
 
 def _resize(

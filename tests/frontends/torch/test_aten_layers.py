@@ -13,7 +13,6 @@ from aten_cases import Case, b, cases, check, f, flat
 from isthmus.frontends.torch import CaptureOptions, capture
 from isthmus.ir import interpreter
 from isthmus.ir.dims import evaluate
-from isthmus.ir.errors import UnsupportedError
 
 # ---- layers
 
@@ -112,12 +111,6 @@ def test_a_factor_gives_the_floats_own_size_at_every_size(factor: float) -> None
     (symbol,) = captured.graph.symbols.by_name.values()
     for size in (*range(1, 2000), *range(10**6, 10**6 + 50)):
         assert evaluate(shape[2], {symbol: size}) == int(float(size) * factor)
-
-
-@pytest.mark.parametrize("factor", [0.7, 2.3, 1.0000001, 1e-5])
-def test_a_factor_whose_products_round_below_a_whole_number_is_refused(factor: float) -> None:
-    with pytest.raises(UnsupportedError, match="is not a quotient of whole numbers"):
-        capture(lambda x: F.interpolate(x, scale_factor=factor), (torch.randn(1, 1, 8),), dynamic_shapes=({2: "H"},))
 
 
 @cases(

@@ -33,3 +33,11 @@ def test_a_size_that_may_stay_is_assumed_not_to() -> None:
     net.verify([torch.randn(1, 2, size, 20) for size in (4, 11)])
     with pytest.raises(isthmus.errors.UsageError, match=r"holds only for \(13\*H\)//10 != H"):
         net(torch.randn(1, 2, 3, 20))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+@pytest.mark.parametrize(("factor", "low"), [(0.7, [10, 19, 170, 171]), (2.3, [110, 7, 40]), (1.0000001, [5]), (0.013, [400])])
+def test_factors_whose_products_round_below_a_whole_number(factor: float, low: list[int], mode: str) -> None:
+    """170 * 0.7 is 118.99999999999999: no quotient of whole numbers gives torch's size."""
+    net = isthmus.compile(Resize(mode, factor).eval(), torch.randn(1, 2, 500, 100), dynamic_shapes=({2: "H"},))
+    net.verify([torch.randn(1, 2, size, 100) for size in low])
