@@ -9,6 +9,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
+from isthmus.backends import taps
 from isthmus.backends.formulas import SEARCHED, every
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.table import emits, lowers, refuse
@@ -101,10 +102,16 @@ def ints(dims: tuple[Dim, ...]) -> list[int] | None:
 @emits("conv_transpose")
 def _conv_transpose(e: Emitter, node: Node, x: str, weight: str, bias: str | None) -> Any:
     attrs = node.attrs
+    if any(extra >= stride for extra, stride in zip(attrs["output_padding"], attrs["strides"], strict=True) if extra):
+        refuse("onnxruntime takes no output padding of a stride or more")
     return e.op(
         "ConvTranspose", x, weight, bias, kernel_shape=ints(shape_of(node, 1)[2:]), strides=attrs["strides"],
         pads=attrs["pads"], output_padding=attrs["output_padding"], dilations=attrs["dilations"], group=attrs["groups"],
     )  # fmt: skip
+
+
+lowers("conv")(taps.conv)
+lowers("conv_transpose")(taps.conv_transpose)
 
 
 # ---- normalizations

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from isthmus.backends import taps
 from isthmus.backends.formulas import along
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.neural import ints, shape_of
@@ -66,12 +67,12 @@ def _max_pool(e: Emitter, node: Node, x: str) -> Any:
 
 @lowers("max_pool")
 def _max_pool_padded(b: Builder, node: Node, x: Value) -> Any:
-    """Padding as wide as the kernel, which a dilated one may have, is put around first."""
+    """Padding as wide as the kernel, which a dilated one may have, is put around first; else place by place."""
     attrs, dtype = node.attrs, x.tensor.dtype
     count = len(attrs["kernel"])
     pads = attrs["pads"]
-    if attrs["ceil_mode"] or not dtype.is_float or not _wide_pads(node):
-        return None
+    if attrs["ceil_mode"] or dtype is not dtypes.f32 or not _wide_pads(node):
+        return taps.max_pool(b, node, x)
     x = b.pad(x, b.constant(-math.inf, dtype), before=(0, 0, *pads[:count]), after=(0, 0, *pads[count:]))
     return b.max_pool(x, **{**attrs, "pads": [0] * 2 * count})
 
@@ -98,8 +99,8 @@ def _wide_pads(node: Node) -> bool:
 @lowers("max_pool_with_index")
 def _planes(b: Builder, node: Node, x: Value) -> Any:
     """Indices in each plane are those over the whole, less what the planes before take up."""
-    if node.attrs["convention"] != "per_plane":
-        return None
+    if node.attrs["convention"] != "per_plane" or x.tensor.dtype.is_integer or x.tensor.dtype is dtypes.f64:
+        return taps.max_pool_with_index(b, node, x)
     values, flat = b.max_pool_with_index(x, **{**node.attrs, "convention": "flat"})
     plane: Dim = 1
     for dim in shape_of(node)[2:]:
@@ -132,8 +133,8 @@ def _avg_pool_by_sum(b: Builder, node: Node, x: Value) -> Any:
     """With a divisor of its own: the mean of each window of the input with zeros around it, times its size."""
     attrs = node.attrs
     count = len(attrs["kernel"])
-    if attrs["divisor"] is None or attrs["ceil_mode"]:
-        return None
+    if attrs["divisor"] is None or attrs["ceil_mode"] or x.tensor.dtype is not dtypes.f32:
+        return taps.avg_pool(b, node, x)
     pads = attrs["pads"]
     if any(pads):
         x = b.pad(x, None, before=(0, 0, *pads[:count]), after=(0, 0, *pads[count:]), mode="constant")

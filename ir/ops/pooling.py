@@ -18,7 +18,7 @@ from isthmus.ir.dims import Dim
 from isthmus.ir.dtypes import i64
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
 from isthmus.ir.ops.conv import offsets, padded, spatial, steps, window_count
-from isthmus.ir.ops.numerics import compute, lowest, wide
+from isthmus.ir.ops.numerics import compute, divide, lowest, wide
 from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Array
 
@@ -213,11 +213,11 @@ class AvgPool(Op):
     """The sum of each window divided by a count.
 
     The count is `divisor` where given; else, with `count_include_pad`, the size of the window's part inside the padded
-    input; else the size of its part inside the input.
+    input; else the size of its part inside the input. Integers are divided as `div` does, rounded towards zero.
     """
 
     name = "avg_pool"
-    operands = operands("x: float T")
+    operands = operands("x: real T")
     attributes = {
         "kernel": INTS, "strides": INTS, "pads": INTS, "ceil_mode": BOOL(False), "count_include_pad": BOOL(True),
         "divisor": INT.optional(),
@@ -232,7 +232,7 @@ class AvgPool(Op):
             ones = (1,) * (x.ndim - 2)
             full, counts = cover(call, x, 0, ones)
             total = sum(full[steps(offset, counts, call["strides"], ones)] for offset in offsets(call["kernel"]))
-            return (total / self.divisor(call, x.shape[2:], counts)).astype(x.dtype)
+            return divide(total, np.asarray(self.divisor(call, x.shape[2:], counts), x.dtype))
 
         return compute(function, *operands)
 
@@ -252,7 +252,7 @@ class AvgPool(Op):
     def samples(self) -> Iterable[Sample]:
         for made in _pool_samples():
             attrs = dict(made.attrs)
-            if set(attrs.pop("dilations")) == {1} and made.note != "i64":
+            if set(attrs.pop("dilations")) == {1}:
                 yield sample(*made.operands, note=made.note, **attrs)
                 yield sample(*made.operands, note=f"{made.note}-inside", count_include_pad=False, **attrs)
         x = rng().standard_normal((1, 2, 4, 4)).astype(np.float32)

@@ -49,11 +49,60 @@ def test_norms_of_nothing(op: str, attrs: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 2, 0, 4), (1, 2, 4, 0), (1, 0, 4, 4)])
 @pytest.mark.parametrize("op", ["max_pool", "avg_pool"])
-def test_pools_of_nothing_are_refused(op: str, shape: tuple[int, ...]) -> None:
+def test_pools_of_nothing(op: str, shape: tuple[int, ...]) -> None:
     m = Model()
     more = {"dilations": [1, 1]} if op == "max_pool" else {}
-    with pytest.raises(UnsupportedError, match="does not pool what has no elements"):
-        m.emit(getattr(m.b, op)(m.input(*shape), kernel=[2, 2], strides=[1, 1], pads=[1] * 4, **more))
+    y = getattr(m.b, op)(m.input(*shape), kernel=[2, 2], strides=[1, 1], pads=[1] * 4, **more)
+    m.check(m.emit(y), np.zeros(shape, np.float32))
+
+
+TAPS = [T.f64, T.i64, T.i32, T.u8, T.f16]
+
+
+@pytest.mark.parametrize("dtype", TAPS, ids=str)
+@pytest.mark.parametrize(("sizes", "setting"), [
+    ((7,), {"strides": [2], "dilations": [2], "pads": [1, 2]}),
+    ((6, 5), {"strides": [1, 3], "dilations": [2, 1], "pads": [1, 0, 0, 1]}),
+    ((4, 5, 3), {"strides": [2, 1, 1], "dilations": [1, 2, 1], "pads": [0, 1, 1, 1, 0, 0]}),
+])  # fmt: skip
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("op", ["conv", "conv_transpose"])
+def test_convolutions_of_types_without_a_kernel(
+    op: str, groups: int, sizes: tuple[int, ...], setting: dict[str, list[int]], dtype: DType
+) -> None:
+    rank = len(sizes)
+    draws = np.random.default_rng(0)
+    x, weight, bias = (draws.integers(0, 9, shape).astype(dtype.numpy) for shape in (
+        (2, 4, *sizes), (4, 4 // groups, *[2] * rank), (4,)
+    ))  # fmt: skip
+    m = Model()
+    extra = {"output_padding": [1, *[0] * (rank - 1)]} if op == "conv_transpose" else {}
+    arguments = [m.input(*each.shape, dtype=dtype, name=name) for name, each in zip("xwb", (x, weight, bias), strict=True)]
+    m.check(m.emit(getattr(m.b, op)(*arguments, groups=groups, **setting, **extra)), x, weight, bias)
+
+
+def test_output_padding_of_a_stride_and_more() -> None:
+    m = Model()
+    x, weight = m.input(1, 2, 4, name="x"), m.input(2, 3, 2, name="w")
+    y = m.b.conv_transpose(x, weight, strides=[2], pads=[0, 0], output_padding=[3], dilations=[4])
+    draws = np.random.default_rng(0)
+    m.check(m.emit(y), *(draws.standard_normal(shape).astype(np.float32) for shape in ((1, 2, 4), (2, 3, 2))))
+
+
+@pytest.mark.parametrize("dtype", TAPS, ids=str)
+@pytest.mark.parametrize("ceil_mode", [False, True])
+@pytest.mark.parametrize("op", ["max_pool", "max_pool_with_index", "avg_pool", "avg_pool/inside", "avg_pool/divisor"])
+def test_pools_of_types_without_a_kernel(op: str, ceil_mode: bool, dtype: DType) -> None:
+    name, _, how = op.partition("/")
+    more: dict[str, object] = {} if name == "avg_pool" else {"dilations": [2, 1]}
+    more |= {"inside": {"count_include_pad": False}, "divisor": {"divisor": 5}}.get(how, {})
+    if name == "max_pool_with_index":
+        more["convention"] = "per_plane"
+    x = np.random.default_rng(0).integers(0, 9, (2, 3, 7, 6)).astype(dtype.numpy)  # with ties
+    m = Model()
+    window = {"kernel": [3, 2], "strides": [2, 3], "pads": [1, 1, 1, 0], "ceil_mode": ceil_mode}
+    y = getattr(m.b, name)(m.input(*x.shape, dtype=dtype), **window, **more)
+    m.check(m.emit(*(y if isinstance(y, tuple) else (y,))), x)
 
 
 @pytest.mark.parametrize("opset", [18, NEWEST])
