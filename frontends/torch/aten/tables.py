@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from isthmus.frontends.torch.aten.common import full, index, reshape
+from isthmus.frontends.torch.aten.common import full, index
 from isthmus.frontends.torch.aten.indexing import bucketize
 from isthmus.frontends.torch.aten.reduction import vector_norm
 from isthmus.frontends.torch.aten.slicing import part
@@ -63,6 +63,7 @@ def embedding_bag(
     sparse: bool = False, per_sample_weights: Value | None = None, include_last_offset: bool = False, padding_idx: int = -1,
 ) -> Any:  # fmt: skip
     """Rows of a table, combined bag by bag; an empty bag is 0. What else torch returns is for gradients and left empty."""
+    dtype = weight.tensor.dtype
     places = index(w, indices)
     (count,) = w.dims(places)
     bags = w.dims(offsets)[0] - int(include_last_offset)
@@ -71,27 +72,30 @@ def embedding_bag(
         starts = part(w, w.cast(offsets, i64), 0, 0, bags)
         numbers = w.b.arange(start=0, stop=count, dtype=i64)
         bag = w.b.unsqueeze(w.b.sub(bucketize(w, numbers, starts, right=True), 1), axes=[1])
+    else:
+        places = w.b.reshape(places, shape=[bags, width])
+    shape = (*w.dims(places), 1)
 
     def combined(rows: Value, start: float, op: str) -> Value:
         """Rows, one for each index, by bag."""
         found: Value
         if width is not None:
-            found = getattr(w.b, f"reduce_{op}")(reshape(w, rows, [bags, width, w.dims(rows)[1]]), axes=[1])
+            found = getattr(w.b, f"reduce_{op}")(rows, axes=[1])
         else:
             held = full(w, [bags, w.dims(rows)[1]], start, dtype)
             found = w.b.scatter_nd(held, bag, rows, reduction="add" if op == "sum" else "max")
         return found
 
     rows = w.b.gather(weight, places, axis=0)
-    dtype = weight.tensor.dtype
     if per_sample_weights is not None:
-        rows = w.b.mul(rows, w.b.unsqueeze(w.cast(per_sample_weights, dtype), axes=[1]))
-    kept = None if padding_idx < 0 else w.b.unsqueeze(w.b.ne(places, padding_idx), axes=[1])
+        rows = w.b.mul(rows, w.b.reshape(w.cast(per_sample_weights, dtype), shape=shape))
+    kept = None if padding_idx < 0 else w.b.reshape(w.b.ne(places, padding_idx), shape=shape)
     if kept is not None:
         rows = w.b.where(kept, rows, -math.inf if mode == _MAX else 0.0)
-    found = combined(rows, -math.inf, "max") if mode == _MAX else combined(rows, 0.0, "sum")
-    if mode != _SUM:
-        ones = full(w, [count, 1], 1, dtype) if kept is None else w.cast(kept, dtype)
-        sizes = combined(ones, 0.0, "sum") if width is None or kept is not None else w.tensor(width, dtype)
+    alike = width is not None and kept is None
+    op = "max" if mode == _MAX else "mean" if mode == _MEAN and alike else "sum"
+    found = combined(rows, -math.inf if mode == _MAX else 0.0, op)
+    if mode != _SUM and not alike:
+        sizes = combined(full(w, shape, 1, dtype) if kept is None else w.cast(kept, dtype), 0.0, "sum")
         found = w.b.div(found, w.b.maximum(sizes, 1)) if mode == _MEAN else w.b.where(w.b.eq(sizes, 0), 0, found)
     return found, *[full(w, [0], 0, i64)] * 3
