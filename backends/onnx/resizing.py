@@ -16,6 +16,8 @@ from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, bounds, exact_quotient, maximum, same
 from isthmus.ir.graph import Node, Value
 
+_OF_TORCH: Final = {("asymmetric", "floor"): 0.0, ("half_pixel", "round_prefer_ceil"): 0.5}
+"""What torch's ways to the nearest element add to the place before they multiply and round down."""
 _TRIED: Final = 1 << 16
 """So many results along an axis are looked at where its sizes are not known."""
 
@@ -74,8 +76,7 @@ def _may_stay(length: Dim, size: Dim, scale: float) -> bool:
 
 def _same_elements(attrs: Any, length: Dim, size: Dim, scale: float | None) -> bool:
     """Whether onnxruntime, which divides by the scale, takes the elements that the op takes, which multiplies."""
-    kind = attrs["coordinates"], attrs["nearest"]
-    if kind not in (("asymmetric", "floor"), ("half_pixel", "round_prefer_ceil")):
+    if (attrs["coordinates"], attrs["nearest"]) not in _OF_TORCH:
         return True  # only importers make these, and the op means what onnxruntime does
     if same(length, size) is True and scale in (None, 1.0):
         return True
@@ -88,7 +89,7 @@ def _same_elements(attrs: Any, length: Dim, size: Dim, scale: float | None) -> b
         scale = float(times) if isinstance(times, int) else 1 / part if isinstance(part, int) else None
     if scale is None:
         return False
-    half = np.float32(0.5 if attrs["coordinates"] == "half_pixel" else 0)
+    half = np.float32(_OF_TORCH[attrs["coordinates"], attrs["nearest"]])
     at = np.arange(count, dtype=np.float32) + half
     theirs = (at / np.float32(scale) - half).astype(np.float64) + half
     ours = at * np.float32(1 / scale)
@@ -150,6 +151,15 @@ class _Axis:
             return b.add(found, middle)
         return found
 
+    def nearest(self) -> Any:
+        """The index of the element nearest to where each result looks."""
+        b, kind = self.b, self.attrs["nearest"]
+        half = _OF_TORCH.get((self.attrs["coordinates"], kind))
+        if half is not None:  # the last place is short of the last element's end by half a step, more than rounding makes of it
+            line = self.line(self.size)
+            return b.cast(b.mul(b.add(line, half) if half else line, self.ratio()), dtype=dtypes.i64)
+        return self.index(self.rounded(self.places(self.ratio())))
+
     def rounded(self, places: Any) -> Any:
         """The nearest whole places."""
         b, kind = self.b, self.attrs["nearest"]
@@ -175,11 +185,10 @@ class _Axis:
     def resize(self, x: Value, axis: int) -> Value:
         """The operand with this axis resized."""
         b = self.b
-        ratio = self.ratio()
-        places = self.places(ratio)
         if self.attrs["mode"] == "nearest":
-            return b.gather(x, self.index(self.rounded(places)), axis=axis)  # type: ignore[no-any-return]
-        places = b.unsqueeze(places, axes=[1])
+            return b.gather(x, self.nearest(), axis=axis)  # type: ignore[no-any-return]
+        ratio = self.ratio()
+        places = b.unsqueeze(self.places(ratio), axes=[1])
         if self.attrs["antialias"]:
             weights = self.kernel(b.div(b.sub(self.line(self.length), places), b.maximum(ratio, 1.0)))
             total = b.reduce_sum(weights, axes=[1], keepdims=True)
