@@ -30,7 +30,7 @@ def _pairs(e: Emitter, node: Node, x: str) -> Any:
 
 def _is_short(node: Node) -> bool:
     length = node.attrs["length"]
-    return isinstance(length, int) and 0 < elements(length, node.attrs["kind"]) <= SHORT
+    return isinstance(length, int) and length > 0 and elements(length, node.attrs["kind"]) <= SHORT
 
 
 @lowers("dft", since=17)

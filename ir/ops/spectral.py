@@ -21,8 +21,11 @@ from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, samp
 from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Array
 
-LARGEST: Final = 1 << 22
-"""A transform becomes a product with a matrix of no more elements."""
+LARGEST: Final = 1 << 21
+"""A transform becomes a product with a matrix of no more elements; a longer one is made of those of its factors."""
+
+LARGEST_OF_ALL: Final = 1 << 22
+"""The same, of lengths that have no factors short enough."""
 
 
 @cache
@@ -113,16 +116,19 @@ class Dft(Op):
         """Products with the matrices of short transforms, where the length is known and has small factors."""
         x: Value = operands[0]
         axis, kind, length, inverse, norm = (call[name] for name in ("axis", "kind", "length", "inverse", "norm"))
-        if not isinstance(length, int) or length < 1 or (not elements(length, kind) and not _factors(length)):
+        if not isinstance(length, int) or length < 1:
+            return NotImplemented
+        factors = _factors(length) if elements(length, kind) > LARGEST else None
+        if factors is None and elements(length, kind) > LARGEST_OF_ALL:
             return NotImplemented
         rank = len(call.shape(0))
         last = [*(other for other in range(rank - 1) if other != axis), axis, rank - 1]
         if axis != rank - 2:
             x = b.permute(x, perm=last)
-        if elements(length, kind):
+        if factors is None:
             found = _product(b, x, length, kind, inverse, norm)
         else:
-            found = _by_factors(b, _mirrored(b, x, length) if kind == "c2r" else x, length, inverse, norm)
+            found = _by_factors(b, _mirrored(b, x, length) if kind == "c2r" else x, factors, inverse, norm)
             found = _first(b, found, length // 2 + 1, -2) if kind == "r2c" else found
             found = _first(b, found, 1, -1) if kind == "c2r" else found
         return found if axis == rank - 2 else b.permute(found, perm=[last.index(other) for other in range(rank)])
@@ -163,19 +169,18 @@ def _factors(length: int) -> tuple[int, int] | None:
     """The two factors of a length that lie closest together, where the transforms of both have matrices."""
     for one in range(math.isqrt(length), 1, -1):
         if length % one == 0:
-            return (one, length // one) if elements(length // one, "c2c") else None
+            return (one, length // one) if elements(length // one, "c2c") <= LARGEST else None
     return None
 
 
-def _by_factors(b: Builder, x: Value, length: int, inverse: bool, norm: str) -> Value:
+def _by_factors(b: Builder, x: Value, factors: tuple[int, int], inverse: bool, norm: str) -> Value:
     """A transform to all frequencies, by those of two factors (Cooley and Tukey).
 
     With ``time = columns * row + column`` and ``frequency = first + rows * second``: transforms along the rows, turns of each
     element, and transforms along the columns.
     """
-    factors = _factors(length)
-    assert factors is not None  # the caller saw to it
     rows, columns = factors
+    length = rows * columns
     *lead, _, parts = x.tensor.shape  # type: ignore[misc]
     rank = len(lead) + 3
     swapped = [*range(rank - 3), rank - 2, rank - 3, rank - 1]
@@ -207,9 +212,8 @@ def _first(b: Builder, x: Value, count: int, axis: int) -> Value:
 
 
 def elements(length: int, kind: str) -> int:
-    """The size of a transform's matrix; 0 where that is more than `LARGEST`, or there is none."""
-    count = length * length * 4 if kind == "c2c" else length * (length // 2 + 1) * 2
-    return count if 0 < count <= LARGEST else 0
+    """The size of a transform's matrix."""
+    return length * length * 4 if kind == "c2c" else length * (length // 2 + 1) * 2
 
 
 @register
@@ -249,7 +253,7 @@ class Stft(Op):
         x, window = operands
         batch, (frame,), hop = call.shape(0)[0], call.shape(1), call["hop"]
         kind = "r2c" if call["onesided"] else "c2c"
-        if isinstance(frame, int) and call.dtype(0) is dtypes.f32 and elements(frame, kind):
+        if isinstance(frame, int) and call.dtype(0) is dtypes.f32 and elements(frame, kind) <= LARGEST:
             table = matrix(frame, kind, False, "none")[:, 0]  # [frame, frequencies, 2]
             rows = table.transpose(1, 2, 0).reshape(-1, 1, frame).astype(np.float32)
             kernel = b.mul(b.constant(rows), window)

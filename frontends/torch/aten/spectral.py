@@ -14,7 +14,7 @@ from isthmus.frontends.torch.lowering import Lowering, lowers
 from isthmus.ir.dims import Dim, bounds
 from isthmus.ir.dtypes import f32
 from isthmus.ir.graph import Value
-from isthmus.ir.ops.spectral import elements, matrix
+from isthmus.ir.ops.spectral import LARGEST, elements, matrix
 
 _NORMS: Final = ("none", "root", "length")
 """Norms by torch's number for them."""
@@ -147,7 +147,7 @@ def _check_weights(w: Lowering, envelope: Value) -> None:
 def _signal(w: Lowering, x: Value, window: Value, n_fft: int, hop: int, norm: str) -> Value:
     """Signals from their frequencies ``[batch, frequencies, frames]``, weighted and added."""
     pairs = w.b.view_as_real(x)
-    if window.tensor.dtype is f32 and elements(n_fft, "c2r"):
+    if window.tensor.dtype is f32 and elements(n_fft, "c2r") <= LARGEST:
         batch, frequencies, frames, _ = w.dims(pairs)
         rows = matrix(n_fft, "c2r", True, norm).reshape(-1, 1, n_fft)
         kernel = w.b.mul(w.b.constant(rows.astype(np.float32)), window)
