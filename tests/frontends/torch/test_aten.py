@@ -18,7 +18,7 @@ from isthmus.ir.errors import UnsupportedError
 # ---- the table itself
 
 
-BRINGS = {"transformers": "transformers.integrations.moe"}
+BRINGS = {"transformers": "transformers.integrations.moe", "torchvision": "torchvision"}
 """The module that brings the ops of another namespace than torch's."""
 
 
