@@ -21,8 +21,8 @@ class Compiled:
     """A model in its target's form. Call it as you would call the model.
 
     It refers to the model's weights and does not copy them. When one is changed in place after the compilation, calls,
-    `verify` and `save` raise `CaptureError` (see `TorchWeight` for what is noticed); new weights in place of the old
-    ones leave it as it was compiled.
+    `verify` and `save` raise `CaptureError` (see `TorchWeight` for what is noticed), and `FileError` where a file of weights
+    has changed; new weights in place of the old ones leave it as it was compiled.
 
     Attributes:
         captured: the source: how arguments become inputs, and outputs the model's own structure.
@@ -72,6 +72,8 @@ class Compiled:
         self, inputs: Sequence[Any] | None = None, seeds: int = 3, rtol: float = 1e-4, atol: float = 1e-5
     ) -> VerifyReport:
         """Compares every output with the model's own, run plainly.
+
+        Where the weights were given to `compile`, the model runs over these: files are mapped, and not read to memory.
 
         Args:
             inputs: calls to compare at, in place of fresh ones: a list whose elements are each a tuple of positional

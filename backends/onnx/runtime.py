@@ -50,6 +50,8 @@ class Session:
             options.add_session_config_entry("session.disable_prepacking", "1")
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
             disabled = ["ConstantFolding"]
+            # Each node runs late: casts of narrow weights to what a kernel takes would all come first otherwise.
+            options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED
         source = str(model) if isinstance(model, Path) else model
         try:
             self._session = onnxruntime.InferenceSession(
