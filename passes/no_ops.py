@@ -39,6 +39,13 @@ _NOTHING: Final[dict[str, Callable[[Node], bool]]] = {
     "concat": lambda node: len(node.operands) == 1,
     "split": lambda node: len(node.results) == 1,
     "clip": lambda node: node.operands[1] is None and node.operands[2] is None,
+    "max_pool": lambda node: _ones(node.attrs["kernel"]) and _ones(node.attrs["strides"]),
+    **dict.fromkeys(
+        (
+            "adaptive_avg_pool", "adaptive_max_pool", "reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_mean",
+            "reduce_any", "reduce_all",
+        ), lambda node: True,
+    ),
 }
 """When an op gives its first operand back, provided that the result has the operand's type."""
 

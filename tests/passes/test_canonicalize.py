@@ -39,6 +39,28 @@ GOLDEN = {
         }
         """,
     ),
+    "windows of one element": (
+        """
+        symbol N
+        symbol H
+        graph @main(%x: f32[N, 4, H, 1]) {
+          %0: f32[N, 4, H, 1] = adaptive_avg_pool(%x) {output_size=[H, 1]}
+          %1: f32[N, 4, H, 1] = adaptive_max_pool(%0) {output_size=[H, 1]}
+          %2: f32[N, 4, H, 1] = reduce_mean(%1) {axes=[3], keepdims=true}
+          %3: f32[N, 4, H, 1] = max_pool(%2) {kernel=[1, 1], strides=[1, 1], pads=[0, 0, 0, 0], dilations=[1, 1]}
+          %4: f32[N, 4, H, 1] = neg(%3)
+          return %4
+        }
+        """,
+        """
+        symbol N
+        symbol H
+        graph @main(%x: f32[N, 4, H, 1]) {
+          %0: f32[N, 4, H, 1] = neg(%x)
+          return %0
+        }
+        """,
+    ),
     "reshapes": (
         """
         symbol N
@@ -337,6 +359,13 @@ GOLDEN = {
 }  # fmt: skip
 
 STAYS = {
+    "windows that are as many as elements": """
+        graph @main(%x: f32[1, 1, 4, 4]) {
+          %0: f32[1, 1, 4, 4] = max_pool(%x) {kernel=[3, 3], strides=[1, 1], pads=[1, 1, 1, 1], dilations=[1, 1]}
+          %1: f32[1, 1, 4, 1] = reduce_mean(%0) {axes=[3], keepdims=true}
+          return %1
+        }
+        """,
     "flips of different axes": """
         graph @main(%x: f32[3, 4]) {
           %0: f32[3, 4] = flip(%x) {axes=[0]}
