@@ -1,1 +1,1 @@
-"""To be written."""
+"""Models of frameworks, and files of weights, as graphs and handles."""
