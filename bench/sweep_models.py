@@ -33,13 +33,15 @@ LIMIT, PEERS_LIMIT = 600, 600
 HEAD = """\
 # Models
 
-{right} of {all} models are right at all opsets.
+{right} of {all} models are right at all opsets; {lean} of the {counted} that another exporter can make have no more nodes
+than the fewest of the others.
 
 Each is compiled with random weights as if it had been trained and passes `onnx.checker`; every output is compared in
 onnxruntime with the model's own, run plainly, on fresh inputs at the sizes given, which are not the example's: values,
 dtypes and shapes. *Error* is the worst over all runs, of the output's greatest value. *Nodes* are counted at opset
 {opset}, constants left out, beside the fewest of torch.onnx (dynamo) and what onnxslim and onnxsim make of it. *Compile*
-is the whole way without writing a file, at that opset. Written by `make sweep`, on {versions}.
+is the whole way without writing a file, at that opset. Written by `make sweep`, on
+{versions}.
 
 """
 COLUMNS = ("model", "compared at", *(f"opset {opset}" for opset in OPSETS), "error", "nodes", "of others", "compile, s")
@@ -188,11 +190,15 @@ def is_right(found: dict[str, Any]) -> bool:
     return all(found["verdicts"].get(str(opset)) == "right" for opset in OPSETS)
 
 
+def fewest(found: dict[str, Any]) -> tuple[int, str] | None:
+    """The fewest nodes of the peers, and whose; None where none has made the model."""
+    return min(((nodes, peer) for peer, nodes in found["peers"].items() if isinstance(nodes, int)), default=None)
+
+
 def row(name: str, found: dict[str, Any]) -> list[object]:
     """The row of the table."""
-    counts = {peer: nodes for peer, nodes in found["peers"].items() if isinstance(nodes, int)}
-    fewest = min(counts, key=counts.__getitem__, default=None)
-    others = f"{counts[fewest]} ({fewest})" if fewest else "fails" if found["peers"] else None
+    best = fewest(found)
+    others = f"{best[0]} ({best[1]})" if best else "fails" if found["peers"] else None
     verdicts = [found["verdicts"].get(str(opset)) for opset in OPSETS]
     sizes = "; ".join(found["sizes"])
     return [name, sizes, *verdicts, found.get("error"), found.get("nodes"), others, found.get("seconds")]
@@ -210,7 +216,9 @@ def page(results: dict[str, Any]) -> str:
     packages = ("torch", "torchvision", "transformers", "onnx", "onnxruntime", "onnxslim", "onnxsim")
     versions = ", ".join([f"Python {platform.python_version()}", *(f"{package} {version(package)}" for package in packages)])
     rights = sum(map(is_right, results.values()))
-    lines = [HEAD.format(right=rights, all=len(results), opset=DEFAULT, versions=versions)]
+    pairs = [(found["nodes"], best[0]) for found in results.values() if "nodes" in found and (best := fewest(found))]
+    lean = sum(nodes <= least for nodes, least in pairs)
+    lines = [HEAD.format(right=rights, all=len(results), lean=lean, counted=len(pairs), opset=DEFAULT, versions=versions)]
     lines += [f"| {' | '.join(COLUMNS)} |\n", f"|{'---|' * len(COLUMNS)}\n"]
     for name, found in results.items():
         cells = ["" if cell is None else f"{cell:.1e}" if isinstance(cell, float) else str(cell) for cell in row(name, found)]
