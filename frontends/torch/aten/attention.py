@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from isthmus.frontends.torch.aten.shape import repeat_interleave
@@ -29,3 +30,22 @@ def attention(
         lengths = w.dims(query)[-2], w.dims(key)[-2]
         is_causal = any(isinstance(length, Expr) for length in lengths) and all(w.always("==", each, 1) for each in lengths)
     return w.b.attention(query, key, value, attn_mask, scale=scale, causal=is_causal)
+
+
+@lowers("aten._scaled_dot_product_flash_attention_for_cpu")
+def flash_attention(
+    w: Lowering, query: Value, key: Value, value: Value, dropout_p: float = 0.0, is_causal: bool = False,
+    attn_mask: Value | None = None, scale: float | None = None,
+) -> Any:  # fmt: skip
+    """Attention, and the logarithm of each row's sum; torch's own decomposition gives the weights in place of that."""
+    found = attention(w, query, key, value, attn_mask, dropout_p, is_causal, scale)
+    scores = w.b.matmul(query, w.b.permute(key, perm=[0, 1, 3, 2]))
+    size = w.b.cast(w.b.size(w.dims(query)[-1]), dtype=query.tensor.dtype)
+    scores = w.b.mul(scores, w.b.rsqrt(size) if scale is None else scale)
+    if attn_mask is not None:
+        scores = w.b.add(scores, w.cast(attn_mask, query.tensor.dtype))
+    if is_causal:
+        rows, columns = w.dims(scores)[-2:]
+        hidden = w.b.gt(w.b.arange(stop=columns), w.b.unsqueeze(w.b.arange(stop=rows), axes=[1]))
+        scores = w.b.where(hidden, -math.inf, scores)
+    return found, w.b.logsumexp(scores, axes=[3])

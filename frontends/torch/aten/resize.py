@@ -37,11 +37,21 @@ def _resize(
         if factors is None or None in factors:
             w.unsupported("neither the size of the result nor a scale is given")
         output_size = [scaled(w, size, float(factor)) for size, factor in zip(space, factors, strict=True)]  # type: ignore[arg-type]
+    if attrs.get("antialias") and attrs["coordinates"] == "align_corners":
+        # Torch takes the ratio of aligned corners here, and places as without.
+        attrs = attrs | {"coordinates": "half_pixel"}
+        factors = [_between_corners(w, size, out) for size, out in zip(space, output_size, strict=True)]
     scales = None
-    if factors is not None and None not in factors:
+    if factors is not None and None not in factors and attrs["coordinates"] != "align_corners":  # which goes by the sizes alone
         given = zip(space, output_size, factors, strict=True)
         scales = [_effective(w, size, out, float(factor), attrs, len(space)) for size, out, factor in given]  # type: ignore[arg-type]
     return w.b.resize(x, sizes=output_size, scales=scales, **attrs)
+
+
+def _between_corners(w: Lowering, size: Dim, out: Dim) -> float:
+    if not isinstance(size, int) or not isinstance(out, int) or size < 2 or out < 2:
+        w.unsupported("antialiasing with aligned corners needs sizes that are known, of 2 or more", "set align_corners=False")
+    return (out - 1) / (size - 1)
 
 
 def _effective(w: Lowering, size: Dim, out: Dim, factor: float, attrs: dict[str, Any], count: int) -> float:

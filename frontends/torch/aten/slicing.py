@@ -242,16 +242,18 @@ def pad(w: Lowering, x: Value, pad: Sequence[Dim], mode: str = "constant", value
     after: list[Dim] = [0] * len(shape)
     for number, amount in enumerate(pad):
         (after if number % 2 else before)[len(shape) - 1 - number // 2] = amount
-    for axis, size in enumerate(shape):
-        cut = [_negative(w, amount) for amount in (before[axis], after[axis])]
-        if any(cut):
-            start = -before[axis] if cut[0] else 0
-            x = part(w, x, axis, start, size + after[axis] if cut[1] else size)
-            before[axis], after[axis] = (0 if c else amount for c, amount in zip(cut, (before[axis], after[axis]), strict=True))
-    if all(amount.__class__ is int and amount == 0 for amount in (*before, *after)):
-        return x
-    fill = w.tensor(0 if value is None else value, x.tensor.dtype) if mode == "constant" else None
-    return w.b.pad(x, fill, before=before, after=after, mode=_MODES[mode])
+    cuts: list[tuple[int, Dim, Dim]] = []
+    for axis in range(len(shape)):
+        start, end = (-amount if _negative(w, amount) else 0 for amount in (before[axis], after[axis]))
+        before[axis], after[axis] = before[axis] + start, after[axis] + end
+        if not all(amount.__class__ is int and amount == 0 for amount in (start, end)):
+            cuts.append((axis, start, end))
+    if not all(amount.__class__ is int and amount == 0 for amount in (*before, *after)):
+        fill = w.tensor(0 if value is None else value, x.tensor.dtype) if mode == "constant" else None
+        x = w.b.pad(x, fill, before=before, after=after, mode=_MODES[mode])
+    for axis, start, end in cuts:  # after padding, which may repeat what is taken away
+        x = part(w, x, axis, start, w.dims(x)[axis] - end)
+    return x
 
 
 def _negative(w: Lowering, amount: Dim) -> bool:

@@ -14,6 +14,8 @@ from isthmus.frontends.torch import CaptureOptions, capture
 from isthmus.ir import interpreter
 from isthmus.ir.dims import evaluate
 
+FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+
 # ---- layers
 
 
@@ -121,6 +123,8 @@ def test_a_factor_gives_the_floats_own_size_at_every_size(factor: float) -> None
                                b("N", 1, 5, "M"), f(5, "M")],
     causal=[lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), f("N", 2, "M", 4)],
     grouped=[lambda q, k: F.scaled_dot_product_attention(q, k, k, enable_gqa=True), f("N", 6, 5, 4), f("N", 2, 5, 4)],
+    flash=[lambda q, k, a: (FLASH(q, k, k), FLASH(q, k, k, attn_mask=a, scale=0.3), FLASH(q, q, q, is_causal=True)),
+           f("N", 2, 5, 4), f("N", 2, 3, 4), f(5, 3)],
 )  # fmt: skip
 def test_attention(case: Case) -> None:
     check(case)
@@ -179,6 +183,7 @@ def test_recurrent_cells(case: Case) -> None:
                        F.interpolate(x[:, None], scale_factor=2)), f("N", 3, 5)],
     antialias=[lambda x: (F.interpolate(x, (4, 3), mode="bilinear", antialias=True), F.interpolate(x, (4, 3), mode="bicubic",
         antialias=True)), f("N", 2, 9, 8)],
+    corners=[lambda x: F.interpolate(x, (4, 3), mode="bilinear", align_corners=True, antialias=True), f("N", 2, 9, 8)],
     dynamic=[lambda x: (F.interpolate(x, scale_factor=2), F.interpolate(x, scale_factor=0.5), F.interpolate(x, scale_factor=1.5,
         mode="bilinear"),
                         F.interpolate(x, size=(x.shape[2] * 2, 5), mode="bilinear"), F.interpolate(x, (3, 3))),

@@ -99,6 +99,7 @@ def test_shapes(case: Case) -> None:
     pad_modes=[lambda x: (F.pad(x, (1, 2), mode="reflect"), F.pad(x, (2, 0), mode="replicate"), F.pad(x, (1, 2),
         mode="circular"),
                           F.pad(x, (-1, 2), mode="replicate")), f("N", 3, 4)],
+    pad_after_cutting_all=[lambda x: (F.pad(x, (-4, 3), mode="replicate"), F.pad(x, (2, -5), mode="replicate")), f("N", 3, 4)],
     pad_planes=[lambda x: (F.pad(x, (1, 1, 2, 0), mode="reflect"), F.pad(x, (1, 0, 0, 2), mode="replicate"), F.pad(x, (1,) * 4,
         mode="circular"),
                            torch.ops.aten.constant_pad_nd(x, [1, 1], 2.0)), f("N", 2, "M", 4)],
