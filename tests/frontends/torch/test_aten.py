@@ -329,7 +329,6 @@ def test_other_floats(function: Callable[..., Any], dtype: torch.dtype, toleranc
         (lambda x: F.alpha_dropout(x, 0.5, True), [torch.ones(3)]),
         (lambda x: F.scaled_dot_product_attention(x, x, x, dropout_p=0.5), [torch.ones(1, 2, 3)]),
         (lambda x: torch.linalg.matrix_norm(x, "nuc"), [torch.ones(2, 2)]),
-        (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear", antialias=True), [torch.ones(1, 1, 2, 2)]),
     ],
 )
 def test_refuses(function: Callable[..., Any], inputs: list[torch.Tensor]) -> None:
