@@ -1,1 +1,1 @@
-"""To be written."""
+"""Graphs in the form of targets."""

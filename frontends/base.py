@@ -54,6 +54,7 @@ class Captured(ABC):
 
         Raises:
             CaptureError: one was changed.
+            FileError: a file that some are mapped from was changed.
         """
 
     @abstractmethod
