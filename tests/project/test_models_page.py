@@ -1,0 +1,39 @@
+"""The page of models, from what a sweep found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sweep_models
+
+OPSETS = [str(opset) for opset in sweep_models.OPSETS]
+
+
+def found(verdict: str = "right", why: str = "", nodes: int = 5, **peers: int | str) -> dict[str, Any]:
+    return {
+        "sizes": ["N=1", "N=3"], "verdicts": dict.fromkeys(OPSETS, "right") | {OPSETS[0]: verdict}, "error": 1e-7,
+        "why": dict.fromkeys(OPSETS, "") | {OPSETS[0]: why}, "nodes": nodes, "seconds": 0.25, "peers": peers,
+    }  # fmt: skip
+
+
+def test_totals_rows_and_reasons() -> None:
+    page = sweep_models.page({
+        "lean": found(nodes=5, **{"torch.onnx": 7, "onnxslim": 6}), "fat": found(nodes=8, onnxsim=7),
+        "alone": found(**{"torch.onnx": "RuntimeError: no"}), "refused": found("refused", "no such\n  op"),
+    })  # fmt: skip
+    assert "3 of 4 models are right at all opsets; 1 of the 2 that another exporter can make have no more nodes" in page
+    assert "| lean | N=1; N=3 | right | right | right | 1.0e-07 | 5 | 6 (onnxslim) | 0.25 |" in page
+    assert "| alone | N=1; N=3 | right | right | right | 1.0e-07 | 5 | fails | 0.25 |" in page
+    assert f"* refused (opset {OPSETS[0]}): no such op\n" in page
+    assert "Why not" not in sweep_models.page({"lean": found()})
+
+
+@pytest.mark.parametrize("verdict", ["refused", "wrong", None])
+def test_right_is_right_at_every_opset(verdict: Any) -> None:
+    assert sweep_models.is_right(found())
+    assert not sweep_models.is_right(found(verdict))
+
+
+def test_a_model_that_takes_too_long_is_ended() -> None:
+    assert sweep_models.child("ours", "ESPCN", 0) == {"ended": "takes more than 0 s"}
