@@ -169,6 +169,24 @@ def _parts(node: Node, rank: int) -> dict[int, tuple[Dim, Dim, int]]:
     return {axis % rank: (start, end, step) for axis, start, end, step in zip(*columns, strict=True)}
 
 
+@on(Trait.LAYOUT)
+def axes_beside_expanded(b: Builder, node: Node) -> Any:
+    """Sizes of 1 that are put among expanded axes, or taken from there, may as well come and go before."""
+    source = sole_producer(node.operands[0])
+    x = source.operands[0] if source is not None and source.op.name == "expand" else None
+    old, wide, new = _shape(x), _shape(node.operands[0]), _shape(node.results[0])
+    form = None if old is None or wide is None or new is None else _layout_form(b.graph.symbols, wide, new)
+    if x is None or old is None or wide is None or new is None or form is None:
+        return None
+    name, axes = form
+    front: tuple[Dim, ...] = (1,) * (len(wide) - len(old))
+    thin = (*front, *old)
+    kept: list[Dim] = [dim for axis, dim in enumerate(thin) if name == "unsqueeze" or axis not in axes]
+    for axis in axes if name == "unsqueeze" else ():
+        kept.insert(axis, 1)
+    return b.expand(b.reshape(x, shape=kept), shape=new)
+
+
 @on("expand")
 def expansions(b: Builder, node: Node) -> Any:
     """Two expansions are one."""
@@ -261,4 +279,7 @@ def lossless(source: DType, target: DType) -> bool:
     return bool(here.nmant <= there.nmant and here.maxexp <= there.maxexp and here.minexp >= there.minexp)
 
 
-CHAINS: Final = (layout, kept_axes, permutations, split_axes, slices, expansions, implied_expansion, concatenations, casts)
+CHAINS: Final = (
+    layout, kept_axes, permutations, split_axes, slices, axes_beside_expanded, expansions, implied_expansion, concatenations,
+    casts,
+)  # fmt: skip

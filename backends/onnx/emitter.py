@@ -122,6 +122,8 @@ class Emitter:
         self._names[value] = name
         if isinstance(value.type, Tensor):
             self._types[name] = opsets.written(value.type).dtype
+            if value.type.shape is not None and not value.type.dtype.is_complex:
+                self.sizes.note(value)
 
     def dtype(self, name: str) -> DType | None:
         """The element type of a name, where it is known."""

@@ -13,7 +13,7 @@ from isthmus.backends.onnx.neural import shape_of
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, bounds, exact_quotient, maximum, same
+from isthmus.ir.dims import Dim, bounds, exact_quotient, floordiv, maximum, same
 from isthmus.ir.graph import Node, Value
 
 _OF_TORCH: Final = {("asymmetric", "floor"): 0.0, ("half_pixel", "round_prefer_ceil"): 0.5}
@@ -52,8 +52,17 @@ def _resize(e: Emitter, node: Node, x: str) -> Any:
         if any(scale != 1 for scale in scales) and all(map(_may_stay, shape[lead:], sizes, scales)):
             refuse("onnxruntime copies, whatever the scales, where the sizes stay as they are")
         return e.op("Resize", x, None, e.constant([1.0] * lead + list(scales), dtypes.f32), **more)
+    times = list(map(_times, shape[lead:], sizes))
+    if all(times):
+        return e.op("Resize", x, None, e.constant([1] * lead + times, dtypes.f32), **more)
     # Of all axes: when onnxruntime moves a transpose past a Resize, it takes no heed of its axes.
     return e.op("Resize", x, None, None, e.sizes.vector((*shape[:lead], *sizes)), **more)
+
+
+def _times(length: Dim, size: Dim) -> int:
+    """How often an axis fits in its result, where that is known and leaves nothing over; else 0."""
+    found = 0 if length == 0 else floordiv(size, length)
+    return found if isinstance(found, int) and same(length * found, size) is True else 0
 
 
 def _shrinks(length: Dim, size: Dim) -> bool:

@@ -93,7 +93,10 @@ def _expand(e: Emitter, node: Node, x: str) -> Any:
     kept = [same(old, new) is True for old, new in zip(aligned, target, strict=True)]
     if all(kept) and len(shape) == len(target):
         return x
-    return e.op("Expand", x, e.sizes.vector([1 if keep else new for keep, new in zip(kept, target, strict=True)]))
+    wanted = [1 if keep else new for keep, new in zip(kept, target, strict=True)]
+    while len(wanted) > 1 and wanted[0].__class__ is int and wanted[0] == 1 and len(wanted) <= len(shape):
+        del wanted[0]  # nor need the shape say anything of axes in front that stay
+    return e.op("Expand", x, e.sizes.vector(wanted))
 
 
 @emits("dynamic_expand")

@@ -1,12 +1,14 @@
 """Dims as ONNX values: each size is computed once, next to what binds its symbols.
 
-Sizes are computed as i64 lists of one element, which `Concat` joins into shapes.
+Sizes are i64 lists of one element, which `Concat` joins into shapes. Where a tensor that was emitted before has a size that is
+no plain symbol, or several sizes next to one another, they are read off its shape.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from isthmus.ir import dtypes
 from isthmus.ir.dims import Atom, Dim, Expr, Function, Monomial, Symbol, bounds, resolve, same, symbols
@@ -15,6 +17,13 @@ from isthmus.ir.graph import Value
 
 if TYPE_CHECKING:
     from isthmus.backends.onnx.emitter import Emitter
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Sizes next to one another, as a key beside those of single ones."""
+
+    dims: tuple[Dim, ...]
 
 
 class Sizes:
@@ -26,6 +35,15 @@ class Sizes:
 
     def __init__(self, emitter: Emitter) -> None:
         self.e = emitter
+        self._bearers: dict[tuple[Dim, ...], tuple[Value, int]] = {}  # by sizes: the last value that has them, and from where
+
+    def note(self, value: Value) -> None:
+        """Takes down the sizes of a value that was just emitted."""
+        shape = tuple(map(resolve, value.tensor.shape or ()))
+        for first, dim in enumerate(shape):
+            if not isinstance(dim, int):
+                for end in range(first + 1, len(shape) + 1):
+                    self._bearers[shape[first:end]] = (value, first)
 
     def vector(self, dims: Sequence[Dim]) -> str:
         """The name of an i64 list of these dims."""
@@ -39,12 +57,24 @@ class Sizes:
         dim = resolve(dim)
         if isinstance(dim, int):
             return self.e.constant(dim, dtypes.i64)
-        return self._cached(("scalar", dim), lambda: self.e.op("Squeeze", self._one(dim), self.e.ints([0])), (dim,))
+        return self._cached(("scalar", dim), lambda: self._pick(dim), (dim,))
+
+    def _pick(self, dim: Expr) -> str:
+        """A scalar, out of sizes that are there already if there are any."""
+        if not self._is_known(dim):
+            for key, name in (item for scope in self.e.scopes for item in scope.sizes.items()):
+                if isinstance(key, _Run) and dim in key.dims:
+                    return str(self.e.op("Gather", name, self.e.constant(key.dims.index(dim), dtypes.i64), axis=0))
+        return str(self.e.op("Squeeze", self._one(dim), self.e.ints([0])))
+
+    def _is_known(self, dim: Expr) -> bool:
+        """Whether a size is there already, as a list."""
+        return any(dim in scope.sizes for scope in self.e.scopes)
 
     def _cached(self, key: object, make: Callable[[], str], dims: Sequence[Dim]) -> str:
         """What `make` emits, once, in the outermost graph in which all symbols are bound."""
         e = self.e
-        depth = max((self._depth(symbol) for dim in dims for symbol in symbols(dim)), default=0)
+        depth = self._depth_of(dims)
         found = e.scopes[depth].sizes.get(key)
         if found is None:
             inner = e.scopes[depth + 1 :]
@@ -52,6 +82,9 @@ class Sizes:
             found = e.scopes[depth].sizes[key] = e.pin(make())
             e.scopes.extend(inner)
         return found
+
+    def _depth_of(self, dims: Sequence[Dim]) -> int:
+        return max((self._depth(symbol) for dim in dims for symbol in symbols(dim)), default=0)
 
     def _depth(self, symbol: Symbol) -> int:
         if self.e.probing:
@@ -76,40 +109,39 @@ class Sizes:
                 parts.append(self.e.ints(dim for dim in dims[index:stop] if isinstance(dim, int)))
             else:
                 run = self._run(dims[index:])
-                stop = index + run
-                parts.append(self._axes(dims[index], run) if run > 1 else self._one(dims[index]))
+                if len(run) < len(dims) and all(isinstance(dim, int) or self._is_known(dim) for dim in run):
+                    run = run[:1]  # each is there already, and a `Concat` is needed anyhow
+                stop = index + len(run)
+                parts.append(self._axes(run) if len(run) > 1 else self._one(dims[index]))
             index = stop
         return parts[0] if len(parts) == 1 else str(self.e.op("Concat", *parts, axis=0))
 
-    def _run(self, dims: Sequence[Dim]) -> int:
-        """How many of these dims, from the first, are neighbouring axes of the value that binds the first."""
-        symbol = dims[0].symbol if isinstance(dims[0], Expr) else None
-        if symbol is None or self.e.opset < 15 or self.e.probing:
-            return 1
-        value, axis = self._binder(symbol)
-        if axis is None:
-            return 1
-        run = 0
-        for dim, own in zip(dims, (value.tensor.shape or ())[axis:], strict=False):
-            if resolve(own) != dim:
-                break
-            run += 1
-        return max(run, 1)
+    def _run(self, dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+        """The most of these dims, from the first, that are neighbouring axes of a value; the first alone if there is none."""
+        runs = (dims[:length] for length in range(len(dims), 1, -1))
+        return next((run for run in runs if self._bearer(run) is not None), dims[:1])
 
-    def _axes(self, first: Dim, run: int) -> str:
-        assert isinstance(first, Expr)
-        assert first.symbol is not None
-        value, axis = self._binder(first.symbol)
-        assert axis is not None
-        name = self.e.name(value)
-        key = ("shape", value, axis, run)
-        return self._cached(key, lambda: self.e.op("Shape", name, start=axis, end=axis + run), (first,))
+    def _bearer(self, dims: tuple[Dim, ...]) -> tuple[Value, int] | None:
+        """The value and axis from which on these dims can be read, in the graph in which they are computed."""
+        if self.e.opset < 15 or self.e.probing or (len(dims) == 1 and isinstance(dims[0], Expr) and dims[0].symbol is not None):
+            return None
+        found = self._bearers.get(dims)
+        return found if found is not None and found[0].owner is self.e.scopes[self._depth_of(dims)].graph else None
+
+    def _shape(self, dims: tuple[Dim, ...]) -> str:
+        value, axis = self._bearers[dims]
+        whole = len(dims) == value.tensor.rank
+        attrs: dict[str, Any] = {} if whole else {"start": axis, "end": axis + len(dims)}
+        return str(self.e.op("Shape", self.e.name(value), **attrs))
+
+    def _axes(self, dims: tuple[Dim, ...]) -> str:
+        return self._cached(_Run(dims), lambda: self._shape(dims), dims)
 
     def _one(self, dim: Dim) -> str:
         """The name of an i64 list of this dim alone."""
         if isinstance(dim, int):
             return self.e.ints([dim])
-        return self._cached(dim, lambda: self._sum(dim), (dim,))
+        return self._cached(dim, lambda: self._sum(dim) if self._bearer((dim,)) is None else self._shape((dim,)), (dim,))
 
     def _sum(self, dim: Expr) -> str:
         added: list[str] = []

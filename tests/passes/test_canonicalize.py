@@ -301,6 +301,28 @@ GOLDEN = {
         }
         """,
     ),
+    "axes put among expanded ones, and taken from there": (
+        """
+        symbol N
+        graph @main(%x: f32[N], %y: f32[N, 1, 1]) {
+          %0: f32[3, N] = expand(%x) {shape=[3, N]}
+          %1: f32[3, 1, N, 1] = unsqueeze(%0) {axes=[1, 3]}
+          %2: f32[N, 1, 4] = expand(%y) {shape=[N, 1, 4]}
+          %3: f32[N, 4] = squeeze(%2) {axes=[1]}
+          return %1, %3
+        }
+        """,
+        """
+        symbol N
+        graph @main(%x: f32[N], %y: f32[N, 1, 1]) {
+          %0: f32[1, 1, N, 1] = unsqueeze(%x) {axes=[0, 1, 3]}
+          %1: f32[3, 1, N, 1] = expand(%0) {shape=[3, 1, N, 1]}
+          %2: f32[N, 1] = squeeze(%y) {axes=[2]}
+          %3: f32[N, 4] = expand(%2) {shape=[N, 4]}
+          return %1, %3
+        }
+        """,
+    ),
     "axes that a reduction may keep or drop itself": (
         """
         symbol N
