@@ -141,6 +141,27 @@ def _exp(p: Pairs, x: Value) -> Value:
     return p.pair(p.b.mul(size, p.b.cos(imag)), p.b.mul(size, p.b.sin(imag)))
 
 
+def _exp2(p: Pairs, x: Value) -> Value:
+    return _exp(p, p.b.mul(x, math.log(2)))
+
+
+def _expm1(p: Pairs, x: Value) -> Value:
+    """``expm1(a) * cos(b) - 2 * sin(b / 2) ** 2``, and the imaginary part of the exponential."""
+    b = p.b
+    real, imag = p.parts(x)
+    half = b.sin(b.mul(imag, 0.5))
+    small = b.sub(b.mul(b.expm1(real), b.cos(imag)), b.mul(b.mul(half, half), 2))
+    return p.pair(small, b.mul(b.exp(real), b.sin(imag)))
+
+
+def _log1p(p: Pairs, x: Value) -> Value:
+    """Half of ``log1p(2 * a + a ** 2 + b ** 2)``, and the angle of ``1 + x``."""
+    b = p.b
+    real, imag = p.parts(x)
+    more = b.add(b.mul(real, b.add(real, 2)), b.mul(imag, imag))
+    return p.pair(b.mul(b.log1p(more), 0.5), b.atan2(imag, b.add(real, 1)))
+
+
 def _log(p: Pairs, x: Value) -> Value:
     real, imag = p.parts(x)
     return p.pair(p.like(x, p.b.log(p.modulus(x))), p.b.atan2(imag, real))
@@ -230,7 +251,8 @@ def _stacked(p: Pairs, first: Value, second: Value, axis: int) -> Value:
 
 
 FORMULAS: Final[dict[str, Formula]] = {
-    "conj": _conj, "real": Pairs.real, "imag": Pairs.imag, "reciprocal": _reciprocal, "exp": _exp, "log": _log,
+    "conj": _conj, "real": Pairs.real, "imag": Pairs.imag, "reciprocal": _reciprocal, "exp": _exp, "exp2": _exp2,
+    "expm1": _expm1, "log": _log, "log1p": _log1p,
     "log2": _log_to(2), "log10": _log_to(10), "sqrt": _sqrt, "rsqrt": lambda p, x: _reciprocal(p, _sqrt(p, x)),
     "sin": _waves(("sin", "cosh"), ("cos", "sinh")), "cos": _waves(("cos", "cosh"), ("sin", "sinh"), -1),
     "sinh": _waves(("sinh", "cos"), ("cosh", "sin")), "cosh": _waves(("cosh", "cos"), ("sinh", "sin")),

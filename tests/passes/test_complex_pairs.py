@@ -122,8 +122,8 @@ TABLE: dict[str, tuple[Build, Sequence[Any]]] = {
     **{
         name: (lambda b, x, name=name: getattr(b, name)(x), [(3, 4)])
         for name in (
-            "conj", "real", "imag", "reciprocal", "exp", "log", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "sinh", "cosh",
-            "tanh", "tan",
+            "conj", "real", "imag", "reciprocal", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "rsqrt",
+            "sin", "cos", "sinh", "cosh", "tanh", "tan",
         )
     },
     "sequence_construct": (lambda b, x, y: b.sequence_at(b.sequence_construct([x, y]), 1), [(3, 4), (2, 4)]),
@@ -179,6 +179,11 @@ def test_special_numbers() -> None:
     held(lambda b, x: (b.neg(x), b.conj(x), b.eq(x, x), b.ne(x, 0), b.cast(x, dtype=bool_)), x)
     held(lambda b, x: (b.sqrt(x), b.modulus(x), b.reciprocal(x), b.div(x, x), b.div(1e30, x), b.mul(x, 0.5)), x[2:6])
     held(lambda b, x: (b.sqrt(x), b.modulus(x), b.pow(x, 1.5)), x[:2])
+    near = np.array([1e-6 + 2e-6j, -1e-7j, 3e-5], np.complex64)
+    for name in ("expm1", "log1p", "tan", "tanh"):
+        build = lambda b, x, name=name: getattr(b, name)(x)  # noqa: E731
+        graph = held(build, near)
+        np.testing.assert_allclose(run(graph, [near])[0], near, rtol=1e-4)
     far = np.array([1e-30, 1e30, 1e30j, complex(1e-25, 1e-25)], np.complex64)
     held(lambda b, x: (b.reciprocal(x), b.div(x, x)), far)
     held(lambda b, x: (b.tanh(x), b.tan(b.mul(x, 1j))), np.array([30 + 1j, -90 + 2j, 1 + 50j, 2 - 90j], np.complex64))
