@@ -467,6 +467,17 @@ def bounds(dim: Dim) -> tuple[Bound, Bound]:
             hi = min(hi, *(end for _, end in ends))
         else:
             lo = max(lo, *(end for end, _ in ends))
+    for monomial, coefficient in dim.terms if len(dim.terms) > 1 else ():
+        quotient = monomial[0] if len(monomial) == 1 else None
+        if isinstance(quotient, Function) and quotient.kind == "floordiv":
+            # x//k*k is less than k below x, which may say more where x stands beside it
+            dividend, divisor = quotient.args
+            if isinstance(divisor, int) and divisor > 0 and coefficient % divisor == 0:
+                factor = coefficient // divisor
+                rest = dim - _normal({monomial: coefficient}) + dividend * factor
+                if len(_terms(rest)) < len(dim.terms):
+                    (least, most), below = bounds(rest), (divisor - 1) * factor
+                    lo, hi = max(lo, _plus(least, min(-below, 0))), min(hi, _plus(most, max(-below, 0)))
     return lo, hi
 
 

@@ -202,7 +202,7 @@ ENTRIES: list[Entry] = [
     ), SIZES),
     Entry("Mixtral", text("MixtralForCausalLM", num_local_experts=4, num_experts_per_tok=2, **TWO_HEADS), SIZES),
     Entry("T5", text_to_text, ({"N": 1, "S": 9, "T": 3}, {"N": 3, "S": 1, "T": 1})),
-    Entry("Longformer", windowed, SIZES),
+    Entry("Longformer", windowed, ({"N": 1, "S": 8}, {"N": 3, "S": 1})),
     Entry("Mamba", partial(scanned, dynamic=True), SIZES),
     Entry("Mamba, unrolled", partial(scanned, dynamic=False), ({"N": 1}, {"N": 3})),
     Entry("Whisper encoder", speech_encoder, ({"N": 1}, {"N": 3})),

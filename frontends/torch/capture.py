@@ -22,6 +22,7 @@ from isthmus.frontends.torch.escapes import swapped
 from isthmus.frontends.torch.given import Given
 from isthmus.frontends.torch.inputs import Inputs, flatten
 from isthmus.frontends.torch.provenance import raised_at
+from isthmus.frontends.torch.residues import Multiples, settle
 from isthmus.frontends.torch.restore import Untouched, below_autograd, deep, flags
 from isthmus.frontends.torch.second import Cells, Watch, confirm
 from isthmus.frontends.torch.sources import Source, source_of
@@ -157,11 +158,14 @@ def capture(
 
     untouched = Untouched(module for _, module in source.modules)
 
-    def once(hints: Mapping[str, int], cells: Cells | None = None, granted: Collection[str] = ()) -> Watch:
+    def once(
+        hints: Mapping[str, int], cells: Cells | None = None, granted: Collection[str] = (),
+        multiples: Sequence[Multiples] = (), /,
+    ) -> Watch:  # fmt: skip
         with untouched:
             if given is not None:
                 given.place()
-            return _watch(source, inputs, hints, source.names(parameters), given, options, cells or {}, granted)
+            return _watch(source, inputs, hints, source.names(parameters), given, options, cells or {}, granted, multiples)
 
     hints = inputs.first_hints()
     try:
@@ -177,7 +181,9 @@ def capture(
     seconds = {"watch": time.perf_counter() - began}
     if options.second_watch and first.watcher.sizes.declared:
         second = time.perf_counter()
+        first = settle(first, once)
         confirm(first, once, inputs.ranges())
+        first.limit()
         seconds["second watch"] = time.perf_counter() - second
     graph = first.graph
     graph.settle()
@@ -227,7 +233,7 @@ def _own_sizes(inputs: Inputs) -> dict[str, int]:
 
 def _watch(
     source: Source, inputs: Inputs, hints: Mapping[str, int], names: Mapping[int, str], given: Given | None,
-    options: CaptureOptions, cells: Cells, granted: Collection[str],
+    options: CaptureOptions, cells: Cells, granted: Collection[str], multiples: Sequence[Multiples],
 ) -> Watch:  # fmt: skip
     """Runs the model once under the watcher."""
     watcher = Watcher(options.on_size_branch)
@@ -236,6 +242,8 @@ def _watch(
     watcher.sizes.declared, watcher.sizes.auto = inputs.declare(graph.symbols, hints)
     watcher.sizes.cells = {graph.symbols.by_name[name]: cell for name, cell in cells.items()}
     watcher.sizes.granted = granted
+    for each in multiples:
+        watcher.sizes.declared |= set(each.join(graph.symbols, hints[each.name]))
     watcher.names = dict(names)
     if given is not None:
         watcher.given, watcher.bare = given.handles, given.bare

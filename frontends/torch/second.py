@@ -7,9 +7,9 @@ in the other part as well. When the graph is the same there, the inequality says
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from torch.utils import _pytree as pytree
 
@@ -20,14 +20,25 @@ from isthmus.ir.dims import Bound, Symbol, symbols
 from isthmus.ir.equality import difference
 from isthmus.ir.errors import CaptureError, IsthmusError
 from isthmus.ir.graph import Graph, Value
+from isthmus.ir.location import Location
 from isthmus.ir.symbols import Assumption
+
+if TYPE_CHECKING:
+    from isthmus.frontends.torch.residues import Multiples
 
 _Cell: TypeAlias = "tuple[Bound, Bound]"
 Cells: TypeAlias = "Mapping[str, _Cell]"
 """A part of the range of each of some symbols, by name."""
-Once: TypeAlias = "Callable[[Mapping[str, int], Cells, Collection[str]], Watch]"
-"""Watches the model at some sizes, with some questions left open and some taken for granted; see `Sizes`."""
 Ranges: TypeAlias = "Mapping[str, _Cell]"
+
+
+class Once(Protocol):
+    """Watches the model at some sizes, with some questions left open and some taken for granted; see `Sizes`."""
+
+    def __call__(
+        self, hints: Mapping[str, int], cells: Cells, granted: Collection[str], multiples: Sequence[Multiples] = (), /
+    ) -> Watch: ...
+
 
 MOST_SPLIT: Final = 2
 """The number of sizes whose both parts are watched: every combination of parts takes a watch."""
@@ -43,6 +54,8 @@ class Watch:
         spec: the structure of the model's result.
         leaves: its leaves.
         written: parameters and buffers that the model wrote to, with their last value.
+        dropped: assumptions that were found to say nothing about the model.
+        limits: sizes that were not looked at: a symbol, the least size that was, and the line that asked.
     """
 
     graph: Graph
@@ -50,6 +63,14 @@ class Watch:
     spec: pytree.TreeSpec
     leaves: list[Any]
     written: dict[str, Value]
+    dropped: list[Assumption] = field(default_factory=list)
+    limits: list[tuple[Symbol, int, Location]] = field(default_factory=list)
+
+    def limit(self) -> None:
+        """Writes down the limits."""
+        for symbol, least, location in self.limits:
+            self.graph.symbols.location = location
+            self.graph.symbols.constrain(">=", symbol.dim, least)
 
 
 def confirm(first: Watch, once: Once, ranges: Ranges) -> None:
@@ -65,7 +86,7 @@ def confirm(first: Watch, once: Once, ranges: Ranges) -> None:
     """
     table = first.graph.symbols
     split: dict[str, tuple[_Cell, _Cell]] = {}
-    for symbol, cell in _splits(first, ranges):
+    for symbol, cell in () if first.dropped else _splits(first, ranges):  # their combinations are not watched
         if symbol.name in split or len(split) == MOST_SPLIT:
             continue
         declared = ranges[symbol.name]
@@ -166,11 +187,15 @@ def _difference(first: Watch, other: Watch) -> str | None:
 
 def _compare(first: Watch, once: Once) -> None:
     declared = first.watcher.sizes.declared
-    hints = _other_sizes(first, first.graph.symbols.assumptions, {})
+    hints = _other_sizes(first, [*first.graph.symbols.assumptions, *first.dropped], {})
     if hints is None or all(symbol.hint == hints.get(symbol.name) for symbol in declared):
         return
     sizes = ", ".join(f"{name}={size}" for name, size in hints.items())
-    found = _difference(first, once(hints, {}, ()))
+    other = once(hints, {}, ())
+    dropped = set(map(str, first.dropped))
+    table = other.graph.symbols
+    table.assumptions = [assumption for assumption in table.assumptions if str(assumption) not in dropped]
+    found = _difference(first, other)
     if found is not None:
         before = ", ".join(f"{symbol.name}={symbol.hint}" for symbol in declared)
         raise CaptureError(
