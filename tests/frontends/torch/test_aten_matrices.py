@@ -1,0 +1,156 @@
+"""Factorizations of matrices and what is made of them, held against eager torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from aten_cases import Case, T, cases, check, f
+
+D = torch.float64
+
+
+def well(x: torch.Tensor) -> torch.Tensor:
+    """Matrices that are far from singular."""
+    return x + 6 * torch.eye(x.shape[-1], dtype=x.dtype)
+
+
+def definite(x: torch.Tensor) -> torch.Tensor:
+    """Matrices that are positive definite."""
+    return x @ x.mT + torch.eye(x.shape[-1], dtype=x.dtype)
+
+
+SHAPES = [(3, 3), (2, 1, 6, 6), (1, 1), (0, 0), (3, 0, 0), ("N", 5, 5), ("M", "M")]
+TALL_AND_WIDE = [(3, 5), (2, 6, 4), (2, 1, 3), (0, 3), (3, 0), ("N", "M")]
+
+
+def shaped(*shapes: tuple[Any, ...]) -> pytest.MarkDecorator:
+    """Matrices of single and of double precision: of the first shape in both."""
+    given = [f(*shapes[0], dtype=D), *(f(*shape) for shape in shapes)]
+    return pytest.mark.parametrize("x", given, ids=[f"{x.dtype}{list(x.dims)}".removeprefix("torch.float") for x in given])
+
+
+@shaped(*SHAPES, *TALL_AND_WIDE)
+def test_lu(x: T) -> None:
+    check(Case(lambda x: (torch.linalg.lu(x), torch.linalg.lu_factor_ex(x), torch.lu_unpack(*torch.linalg.lu_factor(x))), x))
+
+
+@shaped(*SHAPES)
+def test_lu_without_pivots(x: T) -> None:
+    factor_ex = torch.ops.aten.linalg_lu_factor_ex
+    check(Case(lambda x: torch.lu_unpack(*factor_ex(well(x))[:2], unpack_pivots=False), x))
+
+
+@shaped(*SHAPES)
+def test_determinants(x: T) -> None:
+    check(Case(lambda x: (torch.linalg.det(x), torch.linalg.slogdet(x), torch.logdet(x)), x, rtol=1e-4))
+
+
+def test_of_singular_matrices() -> None:
+    """Row exchanges of every kind; a pivot of 0 is skipped, and told by its number."""
+    rows = torch.eye(5)[torch.stack([torch.randperm(5, generator=torch.Generator().manual_seed(n)) for n in range(9)])]
+    flat = torch.tensor([[[1.0, 2, 8], [2, 4, 16], [1, 2, 4]], [[0, 0, 0], [0, 0, 1], [0, 2, 0]], [[0, 0, 0]] * 3])
+
+    def function(x: torch.Tensor) -> Any:
+        permuted, singular = rows * x.exp(), flat * x.exp()
+        found = [torch.linalg.det(permuted), torch.linalg.inv(permuted), torch.linalg.lu(permuted)]
+        found += [torch.linalg.lu_factor_ex(singular), torch.linalg.det(singular), torch.linalg.slogdet(singular)[:2]]
+        return *found, torch.linalg.inv_ex(singular).info, torch.logdet(singular)
+
+    check(Case(function, f(low=-1, high=1)))
+
+
+@shaped(*SHAPES)
+def test_solutions(x: T) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        a, size = well(x), x.shape[-1]
+        right = y.expand(*x.shape[:-1], 2) if size == 0 else y.repeat(*[1] * (x.dim() - 2), size, 1)
+        vector = a.sum(-1)
+        found = [torch.linalg.solve(a, right), torch.linalg.solve(a, right.mT, left=False), torch.linalg.solve(a, vector)]
+        found += [torch.linalg.inv(a), torch.linalg.inv_ex(a), torch.linalg.solve_ex(a, right)]
+        factors = torch.linalg.lu_factor(a)
+        for adjoint in (False, True):
+            found.append(torch.linalg.lu_solve(*factors, right, adjoint=adjoint))
+            found.append(torch.linalg.lu_solve(*factors, right.mT, left=False, adjoint=adjoint))
+        return [each for item in found for each in ([item] if isinstance(item, torch.Tensor) else item)]
+
+    check(Case(function, x, f(1, 2, dtype=x.dtype)))
+
+
+def test_batches_are_broadcast() -> None:
+    def function(a: torch.Tensor, b: torch.Tensor) -> Any:
+        a, triangle = well(a), torch.triu(well(a))
+        found = [torch.linalg.solve(a, b), torch.linalg.solve_triangular(triangle, b, upper=True)]
+        return *found, torch.cholesky_solve(b, triangle, upper=True), torch.lu_solve(b, *torch.linalg.lu_factor(a))
+
+    check(Case(function, f("N", 1, 5, 5), f("M", 5, 2)))
+    check(Case(function, f(3, 3), f("M", 3, "N")))
+
+
+@shaped(*SHAPES)
+def test_triangles(x: T) -> None:
+    def function(x: torch.Tensor) -> Any:
+        a, right = well(x), x[..., :1] if x.shape[-1] else x
+        found = []
+        for upper in (False, True):
+            for unit in (False, True):
+                scaled = a / 8 if unit else a
+                found.append(torch.linalg.solve_triangular(scaled, right, upper=upper, unitriangular=unit))
+                found.append(torch.linalg.solve_triangular(scaled, right.mT, upper=upper, left=False, unitriangular=unit))
+            found += torch.triangular_solve(right, a, upper=upper, transpose=True)
+        return found
+
+    check(Case(function, x))
+
+
+@shaped(*SHAPES)
+def test_cholesky(x: T) -> None:
+    def function(x: torch.Tensor) -> Any:
+        a = definite(x)
+        found = []
+        for upper in (False, True):
+            factor = torch.linalg.cholesky(a, upper=upper)
+            found += [factor, torch.cholesky_inverse(factor, upper=upper), torch.cholesky_solve(x, factor, upper=upper)]
+        return *found, *torch.linalg.cholesky_ex(a)
+
+    check(Case(function, x, rtol=1e-4, atol=1e-4))
+
+
+def test_cholesky_of_what_is_not_definite() -> None:
+    signs = torch.tensor([[1.0, 1, 1], [1, -1, 1], [0, 1, 1]])
+    check(Case(lambda x: torch.linalg.cholesky_ex(torch.diag_embed(signs * x.exp())).info, f()))
+
+
+@shaped(*SHAPES, *TALL_AND_WIDE)
+def test_qr(x: T) -> None:
+    square = x.dims[-1] == x.dims[-2]
+
+    def function(x: torch.Tensor) -> Any:
+        found = [*torch.linalg.qr(x), *torch.linalg.qr(x, mode="complete"), *torch.linalg.qr(x, mode="r"), *torch.geqrf(x)]
+        packed, tau = found[-2:]
+        if square:
+            found.append(torch.linalg.householder_product(packed, tau))
+            for transpose in (False, True):
+                found.append(torch.ormqr(packed, tau, x, transpose=transpose))
+                found.append(torch.ormqr(packed, tau, x.mT, left=False, transpose=transpose))
+        return found
+
+    check(Case(function, x))
+
+
+def test_qr_of_columns_that_vanish() -> None:
+    """Nothing to reflect leaves what is there, with its sign."""
+    given = torch.tensor([[[1.0, 2, 3], [0, -4, 5], [0, 0, -6]], [[0, 0, 0]] * 3, [[0, 1, 0], [0, 0, 0], [-1, 0, 2]]])
+    check(Case(lambda x: (*torch.geqrf(given * x.exp()), *torch.linalg.qr(given * x.exp() * 1e25)), f(low=-1, high=1)))
+
+
+@cases(
+    powers=[lambda x: [torch.linalg.matrix_power(well(x), n) for n in (-3, -1, 0, 1, 4)], f("N", 3, 3)],
+    tensors=[
+        lambda x, y: (torch.linalg.tensorinv(x, ind=1), torch.linalg.tensorsolve(x, y)),
+        f(6, 2, 3), f(6),
+    ],
+)  # fmt: skip
+def test_made_of_others(case: Case) -> None:
+    check(case)
