@@ -95,12 +95,12 @@ class _Layers:
 
 
 def _is_zero(value: Value) -> bool:
-    """Whether it is made of zeros, of whatever size."""
+    """Whether it is one 0 again and again, as `torch.zeros` makes it. What is stored is not read for this."""
     node = value.producer
     while node is not None and node.op.name == "expand" and node.operands[0] is not None:
         value = node.operands[0]
         node = value.producer
-    return value.weight is not None and not value.weight.array().any()
+    return value.weight is not None and value.weight.size == 1 and not value.weight.array().any()
 
 
 def _no_dropout(w: Lowering, dropout: float, train: bool, num_layers: int) -> None:
