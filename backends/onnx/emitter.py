@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from isthmus.backends import effects
 from isthmus.backends.onnx import opsets, table
 from isthmus.backends.onnx.attributes import add_attribute, plain
 from isthmus.backends.onnx.kernels import element
@@ -301,8 +302,12 @@ class Emitter:
                 named = value.producer.operands[0]  # the same tensor in the file
             if named is not None and named.producer is not None and named.owner is graph and named not in self._wanted:
                 self._wanted[named] = name
+        skipped = effects.left_out(graph, self.binders)
         for node in graph.nodes:
-            self.node(node)
+            if node not in skipped:
+                self.node(node)
+            for text in effects.notes([node], "ONNX"):
+                self.note(text)
         self._fresh.clear()
         finished, refusals = [], []
         for value, name in zip(graph.outputs, outputs, strict=True):

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from isthmus.backends import effects
 from isthmus.backends.tensorrt import library, table
 from isthmus.backends.tensorrt.sizes import Sizes
 from isthmus.backends.tensorrt.table import Refused, refuse
@@ -271,8 +272,12 @@ class Emitter:
     def body(self, graph: Graph) -> list[Any]:
         """Emits the nodes of a graph, whose inputs are defined, and gives the tensors of its outputs."""
         outer = self._location
+        skipped = effects.left_out(graph, self.binders)
         for node in graph.nodes:
-            self.node(node)
+            if node not in skipped:
+                self.node(node)
+            for text in effects.notes([node], "TensorRT"):
+                self.note(text)
         self._location = outer
         return [self.tensor(value) for value in graph.outputs]
 

@@ -292,6 +292,29 @@ def test_checks_and_prints_are_left_out_with_a_note(m: Model) -> None:
     ]
 
 
+def test_what_only_checks_need_is_left_out(m: Model) -> None:
+    x = m.input(3)
+    m.b.check(m.b.reduce_all(m.b.gt(x, 0.0), axes=[0]), message="all")
+    shared = m.b.lt(x, 4.0)
+    m.b.check(shared, message="shared")
+    cond = m.b.subgraph([], lambda b: (b.check(b.ge(x, 0.0), message="inner"), b.neg(x))[1])
+    y = m.b.if_(m.b.reduce_any(shared, axes=[0]), regions=[cond, m.b.subgraph([], lambda b: b.abs(x))])
+    artefact = m.emit(y)
+    names = [node.op_type for node in artefact.model.graph.node]
+    assert names == ["Less", "Cast", "ReduceMax", "Greater", "If"]
+    assert len(artefact.notes) == 3
+    m.check(artefact, np.abs(f(3)))
+
+
+def test_what_binds_a_size_stays_behind_a_check(m: Model) -> None:
+    places = m.b.nonzero(m.input(3, dtype=bool_))
+    (count, _) = places.tensor.shape
+    m.b.check(m.b.lt(m.b.reduce_sum(places, axes=[0]), 9))
+    artefact = m.emit(m.b.size(count))
+    assert "ReduceSum" not in [node.op_type for node in artefact.model.graph.node]
+    m.check(artefact, np.array([True, False, True]))
+
+
 def test_ops_of_other_domains(m: Model) -> None:
     x = m.input(2)
     attributes = {"alpha": 0.5, "axes": (1, 2), "mode": "fast"}
