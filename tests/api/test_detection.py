@@ -105,6 +105,6 @@ def test_convolutions_that_look_elsewhere(options: dict[str, Any], opset: int) -
 
 
 def test_suppression_depends_on_data_which_tensorrt_does_not_take() -> None:
-    with pytest.raises(UnsupportedError, match="depend on data.*needed for nms") as caught:
+    with pytest.raises(UnsupportedError, match=r"depend on data.*needed for nms") as caught:
         isthmus.compile(Suppressed(), (boxes(9), torch.rand(9), torch.randint(0, 3, (9,))), target="tensorrt")
     assert "boxes.py:" in str(caught.value)
