@@ -39,7 +39,6 @@ from isthmus.ir.builder import Builder
 from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import FileError, Refusal, UnsupportedError, UsageError
 from isthmus.ir.graph import Graph, Node, Value
-from isthmus.ir.types import Tensor
 
 FAMILIES = (
     control, detection, division, elementwise, indexing, neural, pooling, quantization, recurrent, resizing, sampling, shapes,
@@ -165,7 +164,7 @@ class OnnxBackend(base.Backend):
             for key, text in sorted(graph.metadata.items()):
                 model.metadata_props.add(key=plain(key), value=plain(text))
         pairs = {
-            side: [item.name for item, value in zip(items, values, strict=True) if _is_complex(value)]
+            side: [item.name for item, value in zip(items, values, strict=True) if opsets.is_complex(value.type)]
             for side, items, values in (("inputs", proto.input, graph.inputs), ("outputs", proto.output, graph.outputs))
         }
         if any(pairs.values()):
@@ -175,10 +174,6 @@ class OnnxBackend(base.Backend):
         artefact = OnnxArtefact(model, proto, e.initializers, options.external_data, options.checksum)
         artefact.notes += e.notes
         return artefact
-
-
-def _is_complex(value: Value) -> bool:
-    return isinstance(value.type, Tensor) and value.type.dtype.is_complex
 
 
 def _names(kind: str, given: Sequence[str] | None, values: Sequence[Value]) -> list[str]:

@@ -34,6 +34,9 @@ types of its outputs up to nine."""
 FUNCTIONS = "isthmus"
 """The domain of local functions."""
 
+_EDGES = ("view_as_real", "view_as_complex")
+"""The ops between complex numbers and the pairs that stand for them in a file."""
+
 Binders = Mapping[Symbol, tuple[Value, "int | None"]]
 
 
@@ -298,7 +301,7 @@ class Emitter:
         scope = self.scopes[-1]
         for value, name in zip(graph.outputs, outputs, strict=True):
             named: Value | None = value
-            if value.producer is not None and value.producer.op.name == "view_as_complex":
+            if value.producer is not None and value.producer.op.name in _EDGES:
                 named = value.producer.operands[0]  # the same tensor in the file
             if named is not None and named.producer is not None and named.owner is graph and named not in self._wanted:
                 self._wanted[named] = name
@@ -433,6 +436,8 @@ class Probe(Emitter):
             reason = None if value is None else self.storable(value)
             if reason is not None:
                 return reason
+            if value is not None and node.op.name not in _EDGES and opsets.is_complex(value.type):
+                return "no runtime of ONNX computes with complex numbers"
         try:
             emit(self, node, *node.op.group(operands))
         except Refused as reason:

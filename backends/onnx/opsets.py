@@ -143,6 +143,11 @@ def signature(name: str, opset: int) -> Signature | None:
         return None
 
 
+def is_complex(type: Type) -> bool:
+    """Whether this is a tensor of complex numbers."""
+    return isinstance(type, Tensor) and type.dtype.is_complex
+
+
 def written(type: Tensor) -> Tensor:
     """The type that a tensor has in a file: complex numbers, which no runtime computes with, are pairs along a last axis."""
     real = REAL_OF.get(type.dtype)

@@ -62,9 +62,10 @@ def test_exceptions_are_of_samples_and_few_but_refusals() -> None:
 def test_most_ops_have_a_form() -> None:
     refused = {op.name for op in OPS} - {param.values[0].op.name for param in built()}
     assert refused == {
-        "bind", "check", "custom", "dynamic_expand", "dynamic_reshape", "dynamic_slice", "nms", "nonzero", "optional_get",
-        "optional_has", "optional_none", "optional_some", "print", "range", "sequence_at", "sequence_concat",
-        "sequence_construct", "sequence_empty", "sequence_insert", "sequence_length", "unique",
+        "bind", "check", "complex", "conj", "custom", "dynamic_expand", "dynamic_reshape", "dynamic_slice", "imag", "modulus",
+        "nms", "nonzero", "optional_get", "optional_has", "optional_none", "optional_some", "print", "range", "real",
+        "sequence_at", "sequence_concat", "sequence_construct", "sequence_empty", "sequence_insert", "sequence_length", "unique",
+        "view_as_complex", "view_as_real",
     }  # fmt: skip
 
 
