@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from isthmus.frontends.torch.aten.common import reshape, truth
+from isthmus.frontends.torch.aten.common import moved, permute, reshape, truth
+from isthmus.frontends.torch.aten.singular import singular_values
 from isthmus.frontends.torch.aten.slicing import part
 from isthmus.frontends.torch.lowering import Lowering, Scalar, lowers
 from isthmus.ir.dims import bounds, product
@@ -243,17 +244,27 @@ def linalg_norm(
     return matrix_norm(w, x, ord, [-2, -1] if dim is None else dim, keepdim, dtype)
 
 
+def _of_values(w: Lowering, x: Value, ord: Any, row: int, column: int) -> Any:
+    """What the norms that are made of singular values are: of the matrices along two axes."""
+    last = w.rank(x) - 2
+    values = singular_values(w, permute(w, x, moved(w.rank(x), [row, column], [last, last + 1])))
+    if ord == "nuc":
+        return w.b.reduce_sum(values, axes=[last])
+    return (w.b.reduce_max if ord > 0 else w.b.reduce_min)(values, axes=[last])
+
+
 @lowers("aten.linalg_matrix_norm", "aten.linalg_matrix_norm.str_ord")
 def matrix_norm(
     w: Lowering, x: Value, ord: Scalar | str = "fro", dim: Dims = None, keepdim: bool = False, dtype: DType | None = None,
 ) -> Any:  # fmt: skip
-    """The greatest or least sum along one of the two dims, or Frobenius'; the others need singular values."""
+    """The greatest or least sum along one of the two dims, Frobenius', or the greatest, the least or all singular values."""
     dims = [-2, -1] if dim is None else [dim] if isinstance(dim, int) else dim
     if ord == "fro":
         return vector_norm(w, x, 2, dims, keepdim, dtype)
-    if isinstance(ord, str) or abs(ord) not in (1, math.inf):  # type: ignore[arg-type]
-        w.unsupported(f"the matrix norm {ord} needs singular values", "use the Frobenius norm")
     row, column = w.axes(x, dims)
+    if isinstance(ord, str) or abs(ord) not in (1, math.inf):  # type: ignore[arg-type]
+        found = _of_values(w, x if dtype is None else w.cast(x, dtype), ord, row, column)
+        return w.b.unsqueeze(found, axes=sorted([row, column])) if keepdim else found
     summed, compared = (row, column) if abs(ord) == 1 else (column, row)  # type: ignore[arg-type]
     sums = _norm(w, x if dtype is None else w.cast(x, dtype), 1, [summed], True)
     extreme = (w.b.reduce_max if ord > 0 else w.b.reduce_min)(sums, axes=[compared], keepdims=True)  # type: ignore[operator]

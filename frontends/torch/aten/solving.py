@@ -107,7 +107,7 @@ def solved(w: Lowering, packed: Value, order: Value, y: Value, adjoint: bool = F
     return found
 
 
-def _is_vector(w: Lowering, a: Value, y: Value) -> bool:
+def is_vector(w: Lowering, a: Value, y: Value) -> bool:
     """Whether torch takes the right side for a batch of vectors: so where it has the shape of the rows."""
     shape, given = w.dims(a)[:-1], w.dims(y)
     return len(given) == 1 or (len(given) == len(shape) and all(w.same(*pair) for pair in zip(shape, given, strict=True)))
@@ -116,7 +116,7 @@ def _is_vector(w: Lowering, a: Value, y: Value) -> bool:
 @lowers("aten._linalg_solve_ex")
 def solve_ex(w: Lowering, A: Value, B: Value, left: bool = True, check_errors: bool = False) -> Any:
     """Of a singular matrix, inf or nan comes out. The LU is that of the transpose, as torch has it."""
-    vector = _is_vector(w, A, B)
+    vector = is_vector(w, A, B)
     y = w.b.unsqueeze(B, axes=[w.rank(B)]) if vector else B
     own = w.dims(A)[:-2]
     found = LU(w, transposed(w, matrices(w, A)))

@@ -154,3 +154,58 @@ def test_qr_of_columns_that_vanish() -> None:
 )  # fmt: skip
 def test_made_of_others(case: Case) -> None:
     check(case)
+
+
+# ---- singular values
+
+JACOBI = [(3, 3), (2, 1, 6, 6), (1, 1), (0, 0), (3, 0, 0), ("N", 5, 5)]
+
+
+@shaped(*JACOBI, (3, 5), (2, 6, 4), (2, 1, 3), (0, 3), ("N", 9, 5))
+def test_singular_values(x: T) -> None:
+    def function(x: torch.Tensor) -> Any:
+        norms = [torch.linalg.matrix_norm(x, ord=n, keepdim=True) for n in (2, -2)] if min(x.shape[-2:]) else []
+        found = [torch.linalg.svdvals(x), torch.linalg.matrix_norm(x, ord="nuc"), torch.linalg.pinv(x)]
+        return *found, *norms, torch.linalg.matrix_rank(x), torch.linalg.pinv(x, atol=0.1, rtol=0.5)
+
+    check(Case(function, x, rtol=1e-4))
+
+
+@shaped(*JACOBI)
+def test_symmetric_matrices(x: T) -> None:
+    def function(x: torch.Tensor) -> Any:
+        found = [torch.linalg.eigvalsh(x, UPLO=side) for side in "LU"] + [torch.linalg.pinv(x, hermitian=True)]
+        return *found, torch.linalg.matrix_rank(x, hermitian=True), torch.linalg.matrix_sqrth(definite(x))
+
+    check(Case(function, x, rtol=1e-4))
+
+
+def test_of_few_independent_columns() -> None:
+    """Ranks below the full one, values that are equal or zero, and eigenvalues of both signs and the same size."""
+    flat = torch.tensor([[[1.0, 2, 3], [2, 4, 6], [1, 2, 3]], [[0, 0, 0], [0, 0, 1], [0, 2, 0]], [[0, 0, 0]] * 3])
+    paired = torch.tensor([[[0.0, 1, 0], [1, 0, 0], [0, 0, 1]], [[1, 0, 0], [0, 1, 0], [0, 0, 1]]])
+
+    def function(x: torch.Tensor) -> Any:
+        found = [torch.linalg.svdvals(flat * x.exp()), torch.linalg.pinv(flat * x.exp()), torch.linalg.eigvalsh(paired * x)]
+        return *found, torch.linalg.matrix_rank(flat * x.exp()), torch.linalg.svdvals(flat * 1e-30), torch.linalg.cond(paired * x)
+
+    check(Case(function, f(low=1, high=2)))
+
+
+@shaped((4, 4), (2, 1, 6, 3), ("N", 5, 2))
+def test_polar(x: T) -> None:
+    check(Case(lambda x: tuple(torch.linalg.polar(x)), x, rtol=1e-4))
+
+
+@shaped((2, 3), (3, 3), ("N", 2, 4))
+@pytest.mark.parametrize("driver", ["gels", "gelsd", "gelss", "gelsy"])
+def test_least_squares(x: T, driver: str) -> None:
+    def function(x: torch.Tensor) -> Any:
+        return *torch.linalg.lstsq(x, x, driver=driver), torch.linalg.lstsq(x, x[..., 0], driver=driver).solution
+
+    check(Case(function, x, rtol=1e-4))
+
+
+def test_least_squares_of_many_equations() -> None:
+    check(Case(lambda x, y: tuple(torch.linalg.lstsq(x, y, driver="gels")), f("N", 7, 3), f("N", 7, 2), rtol=1e-4))
+    check(Case(lambda x, y: tuple(torch.linalg.lstsq(x, y)), f("N", 7, 3), f("N", 7, 2), rtol=1e-4))
