@@ -246,6 +246,46 @@ def concatenations(b: Builder, node: Node) -> Any:
     return b.concat(flat, axis=axis) if len(flat) != len(node.operands) else None
 
 
+@on("concat")
+def rejoined(b: Builder, node: Node) -> Any:
+    """Neighbouring parts of one value that are put together again are the value, or one part of it."""
+    rank = len(_shape(node.results[0]) or ())
+    axis, same = node.attrs["axis"] % max(rank, 1), b.graph.symbols.same
+    runs: list[tuple[list[Value | None], Value | None, Dim, Dim]] = []  # operands, what they are parts of, from where, to where
+    for operand in node.operands:
+        source, start, end = _part(operand, axis, rank)
+        last = runs[-1] if runs else None
+        if last is not None and source is not None and source is last[1] and same(last[3], start) is True:
+            runs[-1] = ([*last[0], operand], source, last[2], end)
+        else:
+            runs.append(([operand], source, start, end))
+    parts: list[Value | None] = []
+    for operands, source, start, end in runs:
+        size = None if source is None else (_shape(source) or ())[axis]
+        if len(operands) > 1 and size is not None and same(start, 0) is True and same(end, size) is True:
+            parts.append(source)
+        elif len(operands) > 1 and all(len(each.producer.results) == 1 for each in operands if each and each.producer):
+            parts.append(b.slice(source, axes=[axis], starts=[start], ends=[end], steps=[1]))
+        else:  # a split is not done over as a slice: the rest of it is needed
+            parts += operands
+    if len(parts) == len(node.operands):
+        return None
+    return parts[0] if len(parts) == 1 else b.concat(parts, axis=axis)
+
+
+def _part(value: Value | None, axis: int, rank: int) -> tuple[Value | None, Dim, Dim]:
+    """What a value that has no other use is a part of along an axis, with the places where it begins and ends."""
+    node = sole_producer(value)
+    if node is None or value is None:
+        return None, 0, 0
+    if node.op.name == "split" and node.attrs["axis"] % rank == axis and all(len(each.uses) == 1 for each in node.results):
+        start: Dim = sum(node.attrs["sizes"][: value.index])
+        return node.operands[0], start, start + node.attrs["sizes"][value.index]
+    if node.op.name == "slice" and [each % rank for each in node.attrs["axes"]] == [axis] and node.attrs["steps"][0] == 1:
+        return node.operands[0], node.attrs["starts"][0], node.attrs["ends"][0]
+    return None, 0, 0
+
+
 @on("cast")
 def casts(b: Builder, node: Node) -> Any:
     """A cast behind one that loses nothing needs only the last."""
@@ -281,5 +321,5 @@ def lossless(source: DType, target: DType) -> bool:
 
 CHAINS: Final = (
     layout, kept_axes, permutations, split_axes, slices, axes_beside_expanded, expansions, implied_expansion, concatenations,
-    casts,
+    rejoined, casts,
 )  # fmt: skip

@@ -301,6 +301,26 @@ GOLDEN = {
         }
         """,
     ),
+    "parts that are put together again": (
+        """
+        symbol N in [4, inf]
+        graph @main(%x: f32[N, 6], %y: f32[2, N]) {
+          %0: f32[N, 2], %1: f32[N, 4] = split(%x) {axis=1, sizes=[2, 4]}
+          %2: f32[N, 6] = concat([%0, %1]) {axis=1}
+          %3: f32[2, 1] = slice(%y) {axes=[1], starts=[1], ends=[2], steps=[1]}
+          %4: f32[2, N - 2] = slice(%y) {axes=[1], starts=[2], ends=[N], steps=[1]}
+          %5: f32[2, N - 1] = concat([%3, %4]) {axis=1}
+          return %2, %5
+        }
+        """,
+        """
+        symbol N in [4, inf]
+        graph @main(%x: f32[N, 6], %y: f32[2, N]) {
+          %0: f32[2, N - 1] = slice(%y) {axes=[1], starts=[1], ends=[N], steps=[1]}
+          return %x, %0
+        }
+        """,
+    ),
     "axes put among expanded ones, and taken from there": (
         """
         symbol N
@@ -442,6 +462,22 @@ STAYS = {
           %1: f32[2, N, 5, 3] = permute(%0) {perm=[0, 2, 1, 3]}
           %2: f32[2*N, 15] = reshape(%1) {shape=[2*N, 15]}
           return %2
+        }
+        """,
+    "parts that come in another order, leave gaps, are of another axis, or are read": """
+        symbol N in [4, inf]
+        graph @main(%x: f32[N, 6], %y: f32[4, 4]) {
+          %0: f32[N, 2], %1: f32[N, 4] = split(%x) {axis=1, sizes=[2, 4]}
+          %2: f32[N, 6] = concat([%1, %0]) {axis=1}
+          %3: f32[N, 2], %4: f32[N, 2], %5: f32[N, 2] = split(%x) {axis=1, sizes=[2, 2, 2]}
+          %6: f32[N, 4] = concat([%3, %4]) {axis=1}
+          %7: f32[4, 1] = slice(%y) {axes=[1], starts=[0], ends=[1], steps=[1]}
+          %8: f32[4, 2] = slice(%y) {axes=[1], starts=[2], ends=[4], steps=[1]}
+          %9: f32[4, 3] = concat([%7, %8]) {axis=1}
+          %10: f32[2, 4] = slice(%y) {axes=[0], starts=[0], ends=[2], steps=[1]}
+          %11: f32[2, 4] = slice(%y) {axes=[0], starts=[2], ends=[4], steps=[1]}
+          %12: f32[2, 8] = concat([%10, %11]) {axis=1}
+          return %2, %6, %5, %9, %12
         }
         """,
     "axes that are put back elsewhere, or read both ways": """
