@@ -351,3 +351,18 @@ def test_shared_storage_is_refused() -> None:
 def test_input_written_to() -> None:
     captured = agree(lambda x: x.add_(1), (torch.randn(3),))
     assert captured.notes == ["the model writes to the input x; the graph leaves it as it is"]
+
+
+def another_shape(x: torch.Tensor) -> Any:
+    y = x * 2
+    row = y[0]
+    assert row.unsqueeze_(0) is row
+    row += 1  # writes to `y`
+    y.unsqueeze_(1).squeeze_().transpose_(0, 1)
+    y[0] = 7
+    z = x + 1
+    return y, z.t_().unsqueeze_(-1), row, z.squeeze_(-1).shape[0]
+
+
+def test_another_shape_in_place() -> None:
+    agree(another_shape, (torch.randn(3, 4),), dynamic={"x": {0: "N"}}, sizes=[{"N": 5}])
