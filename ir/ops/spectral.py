@@ -260,9 +260,7 @@ class Stft(Op):
             found = b.conv(b.unsqueeze(x, axes=[1]), kernel, None, strides=[hop], pads=[0, 0], dilations=[1], groups=1)
             frames = found.tensor.shape[2]
             return b.permute(b.reshape(found, shape=[batch, table.shape[1], 2, frames]), perm=[0, 1, 3, 2])
-        parts = b.mul(frames_of(b, x, frame, hop), window)
-        spectrum = b.dft(b.unsqueeze(parts, axes=[3]), axis=2, length=frame, kind=kind)
-        return b.permute(spectrum, perm=[0, 2, 1, 3])
+        return _by_frames(b, call, x, window)
 
     def samples(self) -> Iterable[Sample]:
         x = rng().standard_normal((2, 20)).astype(np.float32)
@@ -273,9 +271,13 @@ class Stft(Op):
         yield sample(x.astype(np.float64), window.astype(np.float64), hop=3, note="f64")
 
 
-def frames_of(b: Builder, x: Value, frame: Dim, hop: int) -> Value:
-    """The parts of signals ``x[batch, time]``: ``[batch, frames, frame]``."""
-    count = (x.tensor.shape[1] - frame) // hop + 1  # type: ignore[index]
+def _by_frames(b: Builder, call: Call, x: Value, window: Value) -> Value:
+    """`stft` as transforms of the gathered parts of the signals."""
+    (_, time), (frame,), hop = call.shape(0), call.shape(1), call["hop"]
+    count = (time - frame) // hop + 1
     starts = b.unsqueeze(b.arange(start=0, stop=count * hop, step=hop, dtype=dtypes.i64), axes=[1])
-    found: Value = b.gather(x, b.add(starts, b.arange(start=0, stop=frame, dtype=dtypes.i64)), axis=1)
+    places = b.add(starts, b.arange(start=0, stop=frame, dtype=dtypes.i64))
+    parts = b.mul(b.gather(x, places, axis=1), window)
+    kind = "r2c" if call["onesided"] else "c2c"
+    found: Value = b.permute(b.dft(b.unsqueeze(parts, axes=[3]), axis=2, length=frame, kind=kind), perm=[0, 2, 1, 3])
     return found

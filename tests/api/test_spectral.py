@@ -171,6 +171,7 @@ def test_complex_numbers_go_in_and_come_out(tmp_path: Path) -> None:
         np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:Complex modules are a new feature:UserWarning")
 def test_double_precision() -> None:
     model, x = Complex().to(torch.cdouble), torch.randn(3, 4, dtype=torch.cdouble)
     net = isthmus.compile(model, (x, x[0]))
