@@ -23,6 +23,8 @@ def _statistics(w: Lowering, x: Value) -> tuple[Value, Value]:
 
 def _normalized(w: Lowering, x: Value, parameters: Sequence[Value | None], eps: float) -> Value:
     """`x` by scale, bias, mean and variance of its channels, which may be of a wider type than `x`."""
+    if 0 in w.dims(x):
+        return x  # which may have no axis of channels
     cast = [None if each is None else w.cast(each, x.tensor.dtype) for each in parameters]
     found: Value = w.b.batch_norm(x, *cast, eps=eps)
     return found

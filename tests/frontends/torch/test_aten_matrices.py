@@ -187,7 +187,8 @@ def test_of_few_independent_columns() -> None:
 
     def function(x: torch.Tensor) -> Any:
         found = [torch.linalg.svdvals(flat * x.exp()), torch.linalg.pinv(flat * x.exp()), torch.linalg.eigvalsh(paired * x)]
-        return *found, torch.linalg.matrix_rank(flat * x.exp()), torch.linalg.svdvals(flat * 1e-30), torch.linalg.cond(paired * x)
+        found += [torch.linalg.matrix_rank(flat * x.exp()), torch.linalg.svdvals(flat * 1e-30)]
+        return *found, torch.linalg.cond(paired * x)
 
     check(Case(function, f(low=1, high=2)))
 
@@ -209,3 +210,18 @@ def test_least_squares(x: T, driver: str) -> None:
 def test_least_squares_of_many_equations() -> None:
     check(Case(lambda x, y: tuple(torch.linalg.lstsq(x, y, driver="gels")), f("N", 7, 3), f("N", 7, 2), rtol=1e-4))
     check(Case(lambda x, y: tuple(torch.linalg.lstsq(x, y)), f("N", 7, 3), f("N", 7, 2), rtol=1e-4))
+
+
+# ---- the exponential
+
+
+@shaped((3, 3), (2, 1, 6, 6), (1, 1), (0, 0), ("N", 5, 5))
+def test_exponential(x: T) -> None:
+    """Small and great norms in one batch."""
+    check(Case(lambda x: (torch.matrix_exp(x), torch.matrix_exp(x * 1e-3), torch.matrix_exp(x[..., :1, :1] * 9)), x, rtol=1e-4))
+
+
+def test_exponential_scales_each_matrix() -> None:
+    scales = torch.tensor([1e-8, 0.1, 1.0, 5.0])[:, None, None]
+    check(Case(lambda x: torch.matrix_exp(x * scales), f(1, 4, 4, low=-1, high=1), rtol=1e-4))
+    check(Case(lambda x: torch.matrix_exp(x * scales), f(1, 4, 4, low=-1, high=1, dtype=D), rtol=1e-11))
