@@ -109,8 +109,7 @@ def _orthogonal(w: Lowering, both: Value, m: Any, n: int) -> Value:
 def _upright(w: Lowering, x: Value) -> tuple[Value, bool]:
     """The matrices, or their transposes, with at least as many rows as columns; and whether they are transposes."""
     _, m, n = w.dims(x)
-    wide = not (isinstance(n, int) and not isinstance(m, int)) and w.decide("<", m, n)
-    return (transposed(w, x), True) if wide else (x, False)
+    return (transposed(w, x), True) if w.decide("<", m, n) else (x, False)
 
 
 def _empty(w: Lowering, x: Value) -> bool:

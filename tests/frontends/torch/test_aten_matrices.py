@@ -158,10 +158,10 @@ def test_made_of_others(case: Case) -> None:
 
 # ---- singular values
 
-JACOBI = [(3, 3), (2, 1, 6, 6), (1, 1), (0, 0), (3, 0, 0), ("N", 5, 5)]
+JACOBI = [(3, 3), (2, 1, 4, 4), (1, 1), (3, 0, 0), ("N", 5, 5)]
 
 
-@shaped(*JACOBI, (3, 5), (2, 6, 4), (2, 1, 3), (0, 3), ("N", 9, 5))
+@shaped(*JACOBI, (3, 5), (2, 6, 4), (2, 1, 3), (0, 3))
 def test_singular_values(x: T) -> None:
     def function(x: torch.Tensor) -> Any:
         norms = [torch.linalg.matrix_norm(x, ord=n, keepdim=True) for n in (2, -2)] if min(x.shape[-2:]) else []
@@ -193,12 +193,12 @@ def test_of_few_independent_columns() -> None:
     check(Case(function, f(low=1, high=2)))
 
 
-@shaped((4, 4), (2, 1, 6, 3), ("N", 5, 2))
+@shaped((3, 3), ("N", 5, 2))
 def test_polar(x: T) -> None:
     check(Case(lambda x: tuple(torch.linalg.polar(x)), x, rtol=1e-4))
 
 
-@shaped((2, 3), (3, 3), ("N", 2, 4))
+@shaped((2, 3), ("N", 3, 3))
 @pytest.mark.parametrize("driver", ["gels", "gelsd", "gelss", "gelsy"])
 def test_least_squares(x: T, driver: str) -> None:
     def function(x: torch.Tensor) -> Any:
