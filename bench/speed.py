@@ -1,4 +1,4 @@
-"""Measures twenty models of the table against torch.onnx and torch.export: seconds to compile, and the latency of what comes out.
+"""Measures twenty models of the table against torch.onnx and torch.export: compilation, and the latency of what comes out.
 
 Each model is measured in a process of its own, contenders alternating; the least of the runs counts for compiling, and for
 latency the median of paired ratios of CPU time in onnxruntime, on one thread, against whichever peer is the fastest.
@@ -19,7 +19,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 import torch
+
 from zoo import Example
 
 FAMILIES = ("vision", "small", "language")

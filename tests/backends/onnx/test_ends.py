@@ -43,7 +43,8 @@ def test_a_complex_input_that_is_an_output() -> None:
     artefact = m.emit(m.input(2, dtype=T.c64), input_names=["x"], output_names=["y"])
     assert artefact.run([x])[0].tolist() == [1 + 2j, 3]
     assert artefact.notes == [
-        "ONNX runtimes have no complex numbers: the inputs x and the outputs y are pairs of reals in the file, along a last axis"
+        "ONNX runtimes have no complex numbers: the inputs x and the outputs y are pairs of reals in the file, "
+        "along a last axis"
     ]
 
 

@@ -64,7 +64,8 @@ def test_most_ops_have_a_form() -> None:
     assert refused == {
         "bind", "check", "complex", "conj", "custom", "dynamic_expand", "dynamic_reshape", "dynamic_slice", "imag", "modulus",
         "nms", "nonzero", "optional_get", "optional_has", "optional_none", "optional_some", "print", "range", "real",
-        "sequence_at", "sequence_concat", "sequence_construct", "sequence_empty", "sequence_insert", "sequence_length", "unique",
+        "sequence_at", "sequence_concat", "sequence_construct", "sequence_empty", "sequence_insert", "sequence_length",
+        "unique",
         "view_as_complex", "view_as_real",
     }  # fmt: skip
 
