@@ -14,6 +14,7 @@ import platform
 import signal
 import subprocess
 import sys
+import sysconfig
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -102,12 +103,17 @@ def ours(name: str) -> dict[str, Any]:
             verdict, why = "refused", str(error)
         except Exception as error:  # whatever it is, it belongs in the table
             verdict, why = "wrong", f"{type(error).__name__}: {error}"
-        found["verdicts"][str(opset)], found["why"][str(opset)] = verdict, why
+        found["verdicts"][str(opset)], found["why"][str(opset)] = verdict, portable(why)
         gc.collect()
     if "refused" not in found["verdicts"].values():
         report = compiled(example, DEFAULT).report
         found |= {"nodes": report.nodes["artefact"], "seconds": sum(report.seconds.values())}
     return found
+
+
+def portable(text: str) -> str:
+    """A text without the places of this machine."""
+    return text.replace(f"{sysconfig.get_path('purelib')}/", "").replace(f"{ROOT}/", "")
 
 
 def call_at(captured: Any, seed: int, sizes: dict[str, int]) -> Any:
@@ -152,7 +158,7 @@ def peers(name: str) -> dict[str, int | str]:
             found[peer] = count(model)
             first = first or model
         except Exception as error:  # whatever it is, it belongs in the table
-            found[peer] = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:200]
+            found[peer] = portable(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}")[:200]
             if first is None:
                 break
     return found
