@@ -44,7 +44,7 @@ def _taylor(w: Lowering, a: Value) -> Value:
     b = w.b
     square = b.matmul(a, a)
     cube, fourth = b.matmul(square, a), b.matmul(square, square)
-    powers = [identity(w, *w.dims(a), a), a, square, cube]
+    powers = [identity(w, w.dims(a), a), a, square, cube]
     found: Value | None = None
     for first in range(_DEGREE // 4 * 4, -1, -4):
         terms = [b.mul(powers[n - first], 1 / math.factorial(n)) for n in range(first, min(first + 4, _DEGREE + 1))]

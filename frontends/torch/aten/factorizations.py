@@ -83,10 +83,11 @@ def places(w: Lowering, size: Dim, axis: int) -> Value:
     return reshape(w, plain, [[size], [1, size, 1], [1, 1, size]][axis])
 
 
-def identity(w: Lowering, batch: Dim, rows: Dim, columns: Dim, like: Value) -> Value:
-    """Ones on the diagonal, ``[batch, rows, columns]``."""
+def identity(w: Lowering, shape: Sequence[Dim], like: Value) -> Value:
+    """Ones on the diagonals of matrices ``[batch, rows, columns]``."""
+    _, rows, columns = shape
     ones = w.cast(w.b.eq(places(w, rows, 1), places(w, columns, 2)), like.tensor.dtype)
-    return expand(w, ones, [batch, rows, columns])
+    return expand(w, ones, shape)
 
 
 def triangle(w: Lowering, x: Value, upper: bool, diagonal: int = 0) -> Value:
@@ -160,7 +161,7 @@ def unpacked(w: Lowering, packed: Value) -> tuple[Value, Value]:
     batch, m, n = w.dims(packed)
     size = minimum(m, n)
     lower = triangle(w, part(w, packed, 2, 0, size), upper=False, diagonal=-1)
-    return w.b.add(lower, identity(w, batch, m, size, packed)), triangle(w, part(w, packed, 1, 0, size), upper=True)
+    return w.b.add(lower, identity(w, [batch, m, size], packed)), triangle(w, part(w, packed, 1, 0, size), upper=True)
 
 
 def permutation(w: Lowering, order: Value, like: Value) -> Value:
@@ -326,14 +327,14 @@ def qr(w: Lowering, A: Value, mode: str = "reduced") -> Any:
     r = restored(w, triangle(w, part(w, packed, 1, 0, height), upper=True), batch)
     if mode == "r":
         return full(w, [0], 0, x.tensor.dtype), r
-    q = reflected(w, packed, tau, identity(w, count, m, height, x), last_first=True)
+    q = reflected(w, packed, tau, identity(w, [count, m, height], x), last_first=True)
     return restored(w, q, batch), r
 
 
 @lowers("aten.linalg_householder_product", "aten.orgqr")
 def householder_product(w: Lowering, x: Value, tau: Value) -> Any:
     batch, packed = w.dims(x)[:-2], matrices(w, x)
-    start = identity(w, *w.dims(packed), packed)
+    start = identity(w, w.dims(packed), packed)
     return restored(w, reflected(w, packed, matrices(w, tau, 1), start, last_first=True), batch)
 
 

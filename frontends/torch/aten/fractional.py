@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,7 +45,7 @@ def _pool(
         along = w.b.add(starts, inner)
         places = along if places is None else w.b.add(w.b.mul(places, w.tensor(size, i64)), along)
     assert places is not None, "a pool has an axis"
-    outputs, window = product(counts), product(kernel)
+    outputs, window = math.prod(counts), math.prod(kernel)
     flat = reshape(w, places, [planes, outputs * window])
     values = reshape(w, w.b.gather_elements(reshape(w, x, [planes, product(sizes)]), flat, axis=1), [planes, outputs, window])
     best = w.b.unsqueeze(w.b.argmax(values, axis=2), axes=[2])

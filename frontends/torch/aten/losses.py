@@ -141,7 +141,7 @@ def ctc_forward(
 
 def _lengths(w: Lowering, given: Value | Sequence[int]) -> Value:
     if not isinstance(given, Value):
-        return w.b.constant(np.array(given, np.int64))  # type: ignore[no-any-return]
+        return w.b.constant(np.array(given, np.int64))
     found = w.cast(given, i64)
     return found if w.rank(found) else reshape(w, found, [1])
 

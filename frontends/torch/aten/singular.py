@@ -62,9 +62,13 @@ def svd(w: Lowering, x: Value) -> SVD:
     dtype = x.tensor.dtype
     most = w.b.reduce_max(w.b.abs(x), axes=[1, 2], keepdims=True)
     most = w.b.where(w.b.eq(most, 0.0), 1.0, most)
-    both = w.b.concat([w.b.div(x, most), identity(w, batch, n, n, x)], axis=1)
+    both = w.b.concat([w.b.div(x, most), identity(w, [batch, n, n], x)], axis=1)
     if n > 1:
         both = _orthogonal(w, w.b.pad(both, before=[0, 0, 0], after=[0, 0, n % 2], mode="constant"), m, n + n % 2)
+    # Rounding has changed the lengths of the right vectors a little.
+    right = part(w, both, 1, m, m + n)
+    length = w.b.sqrt(w.b.reduce_sum(w.b.mul(right, right), axes=[1], keepdims=True))
+    both = w.b.div(both, w.b.where(w.b.eq(length, 0.0), 1.0, length))
     scaled, right = part(w, both, 1, 0, m), part(w, both, 1, m, m + n)
     norms = w.b.sqrt(w.b.reduce_sum(w.b.mul(scaled, scaled), axes=[1]))
     # The column that made their number even has no right vector, and goes last even behind values of 0.
@@ -141,19 +145,22 @@ def symmetric(w: Lowering, x: Value, lower: bool = True) -> Value:
     """The symmetric matrices of which one triangle is given."""
     half = triangle(w, x, upper=not lower)
     other = triangle(w, x, upper=not lower, diagonal=-1 if lower else 1)
-    return w.b.add(half, transposed(w, other))
+    found: Value = w.b.add(half, transposed(w, other))
+    return found
 
 
 @lowers("aten.linalg_eigvalsh")
 def eigvalsh(w: Lowering, x: Value, UPLO: str = "L") -> Any:
-    """In rising order: singular values of the matrix after a shift that leaves no eigenvalue negative."""
+    """In rising order: what the matrix does to the singular vectors that it has after a shift that leaves no eigenvalue
+    negative. Their errors go into it squared, those of the shifted values would not."""
     batch = w.dims(x)[:-2]
     if _empty(w, x):
         return full(w, [*batch, 0], 0, x.tensor.dtype)
     x = symmetric(w, matrices(w, x), UPLO.upper() == "L")
     shift = w.b.reduce_max(w.b.reduce_sum(w.b.abs(x), axes=[2], keepdims=True), axes=[1], keepdims=True)
-    found = svd(w, w.b.add(x, w.b.mul(identity(w, *w.dims(x), x), shift)))
-    return restored(w, w.b.flip(w.b.sub(found.values, w.b.squeeze(shift, axes=[2])), axes=[1]), batch)
+    vectors = svd(w, w.b.add(x, w.b.mul(identity(w, w.dims(x), x), shift))).right
+    values = w.b.reduce_sum(w.b.mul(vectors, w.b.matmul(x, vectors)), axes=[1])
+    return restored(w, w.b.sort(values, axis=1)[0], batch)
 
 
 @lowers("aten._linalg_eigh")

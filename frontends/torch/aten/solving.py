@@ -80,7 +80,7 @@ def cholesky_solve(w: Lowering, x: Value, input2: Value, upper: bool = False) ->
 @lowers("aten.cholesky_inverse")
 def cholesky_inverse(w: Lowering, x: Value, upper: bool = False) -> Any:
     a = matrices(w, x)
-    return restored(w, _from_triangle(w, a, identity(w, *w.dims(a), a), upper), w.dims(x)[:-2])
+    return restored(w, _from_triangle(w, a, identity(w, w.dims(a), a), upper), w.dims(x)[:-2])
 
 
 def _from_triangle(w: Lowering, a: Value, y: Value, upper: bool) -> Value:
@@ -148,7 +148,7 @@ def inv_ex(w: Lowering, A: Value, check_errors: bool = False) -> Any:
     found = LU(w, transposed(w, x))
     if check_errors:
         checked(w, found.info, "torch.linalg.inv_ex", False)
-    result = solved(w, found.packed, found.order, identity(w, *w.dims(x), x), adjoint=True)
+    result = solved(w, found.packed, found.order, identity(w, w.dims(x), x), adjoint=True)
     return restored(w, result, batch), restored(w, found.info, batch)
 
 
