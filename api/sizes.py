@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from isthmus.ir.checks import RELATIONS
 from isthmus.ir.dims import Symbol, evaluate, resolve, symbols
 from isthmus.ir.graph import Graph, type_symbols
 from isthmus.ir.symbols import Assumption
@@ -29,9 +28,11 @@ def other_sizes(graph: Graph, count: int) -> Iterator[dict[str, int]]:
         count: how many assignments to give. A graph without symbols gives as many empty ones.
     """
     free = free_symbols(graph)
+    # What a symbol was joined to must have a value: a divisor in it may be 0 at some sizes.
+    joined = [Assumption("==", s.joined, s.joined) for s in graph.symbols.by_name.values() if s.joined is not None]
     for turn in range(count):
         wanted = [_wanted(symbol, turn, index) for index, symbol in enumerate(free)]
-        values = _search(free, wanted, graph.symbols.assumptions)
+        values = _search(free, wanted, [*graph.symbols.assumptions, *joined])
         sizes = {symbol.name: size for symbol, size in values.items()}
         for symbol in graph.symbols.by_name.values():
             if symbol.joined is not None and set(symbols(resolve(symbol.joined))) <= set(values):
@@ -71,7 +72,7 @@ def _search(free: Sequence[Symbol], wanted: Sequence[int], assumptions: Sequence
         symbol = free[depth]
         for size in options[depth]:
             values[symbol] = size
-            if all(_holds(assumption, values) for assumption in watching[depth]):
+            if all(assumption.holds(values) for assumption in watching[depth]):
                 depth += 1
                 break
         else:
@@ -79,8 +80,3 @@ def _search(free: Sequence[Symbol], wanted: Sequence[int], assumptions: Sequence
             values.pop(symbol, None)
             depth -= 1
     return values if depth == len(free) else {symbol: symbol.hint or 1 for symbol in free}
-
-
-def _holds(assumption: Assumption, values: dict[Symbol, int]) -> bool:
-    left, right = (evaluate(resolve(dim), values) for dim in (assumption.left, assumption.right))
-    return RELATIONS[assumption.relation](left, right)

@@ -610,6 +610,7 @@ def evaluate(dim: Dim, values: Mapping[Symbol, int]) -> int:
 
     Raises:
         KeyError: a symbol has no value; the symbol is the error's argument.
+        ZeroDivisionError: a divisor is 0 at these values.
     """
     if isinstance(dim, int):
         return dim

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -17,6 +18,11 @@ ENDS: Final[dict[str, tuple[Bound, Bound]]] = {
     "==": (0, 0), "<": (-INF, -1), "<=": (-INF, 0), ">": (1, INF), ">=": (0, INF),
 }  # fmt: skip
 """Between what the left less the right side of a relation lies."""
+
+
+RELATIONS: Final[dict[str, Callable[[int, int], bool]]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,17 @@ class Assumption:
 
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"
+
+    def holds(self, sizes: Mapping[Symbol, int]) -> bool:
+        """Whether it is true at these sizes; not where a side divides by what is 0 there, and so has no value.
+
+        Raises:
+            KeyError: a size is not among them.
+        """
+        try:
+            return RELATIONS[self.relation](evaluate(resolve(self.left), sizes), evaluate(resolve(self.right), sizes))
+        except ZeroDivisionError:
+            return False
 
 
 class Symbols:

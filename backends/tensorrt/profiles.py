@@ -7,7 +7,6 @@ Bounds that nobody gave are moved inwards until what the graph assumes of the sy
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -102,33 +101,21 @@ def _range(
     return Range(start, middle, end)
 
 
-_RELATIONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
-
-
 def _about(assumption: Assumption) -> set[Symbol]:
     return {*symbols(resolve(assumption.left)), *symbols(resolve(assumption.right))}
 
 
 def _hold(assumptions: Sequence[Assumption], symbol: Symbol, size: int) -> bool:
-    values = {symbol: size}
-    return all(
-        _RELATIONS[each.relation](evaluate(resolve(each.left), values), evaluate(resolve(each.right), values))
-        for each in assumptions
-    )
+    return all(each.holds({symbol: size}) for each in assumptions)
 
 
 def shapes(shape: Sequence[Any], sizes: Mapping[Symbol, Range]) -> tuple[tuple[int, ...], ...]:
     """The least, likeliest and greatest shape of an input. An expression may shrink as its symbols grow.
 
     Raises:
-        UsageError: a size is more than TensorRT counts to.
+        UsageError: a size is more than TensorRT counts to, or divides by 0.
     """
-    points = []
-    for which in range(3):
-        values = {symbol: size[which] for symbol, size in sizes.items()}
-        points.append([evaluate(resolve(dim), values) for dim in shape])
+    points = [_at(shape, {symbol: size[which] for symbol, size in sizes.items()}) for which in range(3)]
     for dim, size in zip(shape, map(max, *points), strict=True):
         if size > GREATEST:
             raise UsageError(f"{dim} would be {size}", expected=f"at most {GREATEST}, as TensorRT counts in 32 bits",
@@ -136,3 +123,12 @@ def shapes(shape: Sequence[Any], sizes: Mapping[Symbol, Range]) -> tuple[tuple[i
     least, likeliest, greatest = points
     ends = list(zip(least, greatest, strict=True))
     return tuple(min(pair) for pair in ends), tuple(likeliest), tuple(max(pair) for pair in ends)
+
+
+def _at(shape: Sequence[Any], values: Mapping[Symbol, int]) -> list[int]:
+    try:
+        return [evaluate(resolve(dim), values) for dim in shape]
+    except ZeroDivisionError:
+        told = ", ".join(f"{symbol}={size}" for symbol, size in values.items())
+        raise UsageError(f"the shape [{', '.join(map(str, shape))}] divides by 0", found=told,
+                         remedy="choose other sizes by min, opt and max") from None  # fmt: skip

@@ -69,9 +69,18 @@ def flatten(tree: Any) -> tuple[list[Any], pytree.TreeSpec]:
 
 
 def example(spec: TensorSpec) -> torch.Tensor:
-    """A tensor of zeros at the hints of a spec's symbols (4 where there is none)."""
+    """A tensor of zeros at the hints of a spec's symbols (4 where there is none).
+
+    Raises:
+        UsageError: a size has no value there, since it divides by 0.
+    """
     values = {s: 4 if s.hint is None else s.hint for dim in spec.shape for s in symbols(dim)}
-    return torch.zeros([dims.evaluate(dim, values) for dim in spec.shape], dtype=torch_dtype(spec.dtype))
+    try:
+        sizes = [dims.evaluate(dim, values) for dim in spec.shape]
+    except ZeroDivisionError:
+        told = ", ".join(f"{symbol}={size}" for symbol, size in values.items())
+        raise UsageError(f"[{', '.join(map(str, spec.shape))}] divides by 0", found=told) from None
+    return torch.zeros(sizes, dtype=torch_dtype(spec.dtype))
 
 
 class Inputs:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from isthmus.frontends.torch.relations import HOLDS
 from isthmus.frontends.torch.second import Once, Watch
 from isthmus.ir import dims
 from isthmus.ir.attributes import map_dims
@@ -166,9 +165,8 @@ def _hold(kept: list[Assumption], table: Symbols, hints: Mapping[str, int]) -> b
     """Whether what is assumed of declared sizes holds at some."""
     values = {table.by_name[name]: size for name, size in hints.items()}
     for assumption in kept:
-        left, right = assumption.left, assumption.right
-        known = {*symbols(left), *symbols(right)} <= set(values)
-        if known and not HOLDS[assumption.relation](dims.evaluate(left, values), dims.evaluate(right, values)):
+        known = {s for dim in (assumption.left, assumption.right) for s in symbols(dims.resolve(dim))} <= set(values)
+        if known and not assumption.holds(values):
             return False
     return True
 

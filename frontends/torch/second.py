@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from torch.utils import _pytree as pytree
 
-from isthmus.frontends.torch.relations import HOLDS
 from isthmus.frontends.torch.watcher import Watcher
 from isthmus.ir import dims
 from isthmus.ir.dims import Bound, Symbol, symbols
@@ -223,7 +222,7 @@ def _other_sizes(first: Watch, kept: list[Assumption], cells: Cells) -> dict[str
         for assumption in kept:
             left, right = dims.resolve(assumption.left), dims.resolve(assumption.right)
             known = all(symbol in values for symbol in (*symbols(left), *symbols(right)))
-            if known and not HOLDS[assumption.relation](dims.evaluate(left, values), dims.evaluate(right, values)):
+            if known and not assumption.holds(values):
                 return False
         return True
 

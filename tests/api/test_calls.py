@@ -83,3 +83,14 @@ def test_a_fast_path_that_was_off_is_told() -> None:
         model = torch.nn.TransformerEncoder(layer, 1, enable_nested_tensor=nested).eval()
         net = isthmus.compile(model, torch.randn(1, 4, 8), {"src_key_padding_mask": mask})
         assert sum("fast path of TransformerEncoder was off" in note for note in net.report.notes) == count
+
+
+@pytest.mark.parametrize("target", ["onnx", "reference", "tensorrt"])
+def test_a_size_at_which_an_assumption_divides_by_0(target: str) -> None:
+    class Halves(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return x[1:].chunk(2)
+
+    net = isthmus.compile(Halves(), torch.randn(4, 3), dynamic_shapes=({0: "N"},), target=target)
+    with pytest.raises(UsageError, match=r"the graph holds only for .*//\(N//2\)\) == 2(.|\n)*test_calls.py:\d+ in forward(.|\n)*N=1"):
+        net(torch.randn(1, 3))

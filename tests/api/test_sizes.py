@@ -35,6 +35,17 @@ def test_ranges_are_kept() -> None:
     assert {found["N"] for found in other_sizes(graph_of((n,), graph=graph), 4)} <= {3, 4, 5}
 
 
+def test_no_size_divides_by_0() -> None:
+    graph = Graph()
+    n, m = (graph.symbols.declare(name, hint=6) for name in "NM")
+    graph.symbols.assume(">=", 12 // (n.dim - 1), 0)
+    assert {found["N"] for found in other_sizes(graph_of((n.dim,), graph=graph), 3)}.isdisjoint({1})
+    graph = Graph()
+    n, m = (graph.symbols.declare(name, hint=6) for name in "NM")
+    m.joined = 12 // (n.dim - 1)
+    assert all(found["M"] == 12 // (found["N"] - 1) for found in other_sizes(graph_of((n.dim,), graph=graph), 3))
+
+
 def test_assumptions_are_kept() -> None:
     graph = Graph()
     h, w = (graph.symbols.declare(name, hint=32) for name in "HW")

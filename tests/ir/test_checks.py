@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from isthmus.ir import Graph, Tensor
-from isthmus.ir.checks import RELATIONS, check_inputs
+from isthmus.ir.checks import check_inputs
 from isthmus.ir.dims import Dim
 from isthmus.ir.dtypes import f32
 from isthmus.ir.errors import EvaluationError, UsageError
 from isthmus.ir.interpreter import run
 from isthmus.ir.location import Location
+from isthmus.ir.symbols import RELATIONS
 
 
 def graph_of(graph: Graph, *shapes: tuple[Dim, ...]) -> Graph:
@@ -63,6 +64,27 @@ def test_an_assumption_is_told_with_its_place(relation: str) -> None:
             check_inputs(graph, zeros((size,)))
         else:
             both(graph, zeros((size,)), rf"holds only for N % 4 {relation} 2\n  at net.py:7(.|\n)*N={size}")
+
+
+def test_an_assumption_that_divides_by_0_does_not_hold() -> None:
+    graph = Graph()
+    n = graph.symbols.declare("N").dim
+    graph_of(graph, (n,))
+    graph.symbols.location = Location("net.py", 7)
+    graph.symbols.assume("==", 6 // (n - 1), 2)
+    check_inputs(graph, zeros((4,)))
+    both(graph, zeros((1,)), r"holds only for 6//\(N - 1\) == 2\n  at net.py:7(.|\n)*N=1")
+
+
+def test_sizes_that_divide_by_0_are_told() -> None:
+    graph = Graph()
+    n, m = (graph.symbols.declare(name) for name in "NM")
+    both(graph_of(graph, (n.dim,), (6 // (n.dim - 1),)), zeros((1,), (3,)), r"x1 has another size than its type says(.|\n)*N=1")
+    graph = Graph()
+    n, m = (graph.symbols.declare(name) for name in "NM")
+    graph_of(graph, (n.dim,))
+    m.joined = 6 // (n.dim - 1)
+    both(graph, zeros((1,)), r"the size M = 6//\(N - 1\) divides by 0(.|\n)*N=1")
 
 
 def test_what_is_known_only_later_is_left() -> None:

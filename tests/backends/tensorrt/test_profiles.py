@@ -57,6 +57,16 @@ def test_ranges(lo: float, hi: float, hint: int | None, given: dict[str, dict[st
     assert of(graph(lo, hi, hint)[0], **given)[0] == expected
 
 
+def test_sizes_that_divide_by_0_are_refused() -> None:
+    made, n = graph(hint=4)
+    made.symbols.assume("==", 6 // (n - 1), 2)
+    assert of(made)[0] == (4, 4, 4)
+    with pytest.raises(UsageError, match=r"N cannot be 1\n  expected: 6//\(N - 1\) == 2"):
+        of(made, min={"N": 1})
+    with pytest.raises(UsageError, match=r"the shape \[6//\(N - 1\)\] divides by 0\n  found: N=1"):
+        shapes((6 // (n - 1),), {n.symbol: Range(1, 2, 3)})  # type: ignore[dict-item]
+
+
 def test_bounds_move_to_where_the_assumptions_hold() -> None:
     made, n = graph(hint=32)
     made.symbols.assume("==", n % 16, 0)

@@ -238,3 +238,9 @@ def test_an_exported_program_brings_its_inputs_and_ranges() -> None:
     assert captured.input_names == ["x", "by"]
     (symbol,) = {symbol for value in captured.graph.inputs for symbol in symbols(value.tensor.shape[0])}
     assert (symbol.lo, symbol.hi) == (2, 64)
+
+
+def test_a_spec_that_divides_by_0_at_its_hints() -> None:
+    n = Symbols().declare("N", 1, 64, 4).dim
+    with pytest.raises(UsageError, match=r"\[N, 8//\(N - 4\)\] divides by 0\n  found: N=4"):
+        capture(lambda x: x + 1, (TensorSpec(dtypes.f32, (n, 8 // (n - 4))),))
