@@ -188,7 +188,7 @@ def _told(record: PassRecord) -> PassReport:
 
 
 def _assumption(assumption: Any) -> str:
-    return f"{assumption} (at {assumption.location})" if assumption.location else str(assumption)
+    return f"{assumption.told} (at {assumption.location})" if assumption.location else assumption.told
 
 
 def _name(model: Any) -> str:

@@ -101,7 +101,7 @@ def check_sizes(symbols: Symbols, sizes: Mapping[Symbol, int], error: Raise = Ev
         except KeyError:
             continue
         if not holds:
-            raise error(f"the graph holds only for {assumption}", location=assumption.location, found=known or None)
+            raise error(f"the graph holds only for {assumption.told}", location=assumption.location, found=known or None)
     for symbol in symbols.by_name.values():
         try:
             size = evaluate(resolve(symbol.dim), sizes)

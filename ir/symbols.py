@@ -33,7 +33,7 @@ class Assumption:
         relation: ``==``, ``!=``, ``<``, ``<=``, ``>`` or ``>=``.
         left: a dim.
         right: a dim.
-        location: the line in the user's model that asked.
+        location: the line in the user's model that asked; made by the op that did, where it was one.
     """
 
     relation: str
@@ -43,6 +43,12 @@ class Assumption:
 
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"
+
+    @property
+    def told(self) -> str:
+        """The relation in words for the user: which op needs it, too."""
+        makers = self.location.made_by
+        return f"{self}, which {makers[0]} needs" if makers else str(self)
 
     def holds(self, sizes: Mapping[Symbol, int]) -> bool:
         """Whether it is true at these sizes; not where a side divides by what is 0 there, and so has no value.
@@ -63,6 +69,7 @@ class Symbols:
         by_name: every symbol.
         assumptions: what was taken for granted, in order, each once.
         location: the place to blame for assumptions made now; builders keep it current.
+        asker: the framework's op that is being built, where there is one: what needs the assumptions made now.
         listener: called with each new assumption before it takes effect; may raise to refuse it.
     """
 
@@ -70,6 +77,7 @@ class Symbols:
         self.by_name: dict[str, Symbol] = {}
         self.assumptions: list[Assumption] = []
         self.location = UNKNOWN
+        self.asker = ""
         self.listener: Callable[[Assumption], None] | None = None
         self._spans: Spans = {}
         self._stated: set[tuple[str, Dim, Dim]] = set()
@@ -115,7 +123,7 @@ class Symbols:
         """Take a relation for granted and write it down, unless that was done before."""
         if (relation, left, right) in self._stated:
             return
-        assumption = Assumption(relation, left, right, self.location)
+        assumption = Assumption(relation, left, right, self.location.by(self.asker) if self.asker else self.location)
         if self.listener is not None:
             self.listener(assumption)
         self._stated.add((relation, left, right))

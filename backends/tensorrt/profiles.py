@@ -96,7 +96,7 @@ def _range(
     for size in (start, middle, end):
         for assumption in assumptions:
             if not _hold([assumption], symbol, size):
-                raise UsageError(f"{name} cannot be {size}", expected=f"{assumption}, as the model assumes",
+                raise UsageError(f"{name} cannot be {size}", expected=f"{assumption.told}, as the model assumes",
                                  remedy=f"choose other sizes of {name} by min, opt and max")  # fmt: skip
     return Range(start, middle, end)
 

@@ -362,7 +362,11 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
                 passed[parameter] = argument
             elif not plan.is_default(name, argument):
                 raise Refusal(f"the argument {name}={argument} is not carried over")
-        return function(self.w, **passed)
+        self.graph.symbols.asker = plan.packet
+        try:
+            return function(self.w, **passed)
+        finally:
+            self.graph.symbols.asker = ""
 
     def _give(self, plan: Plan, args: Any, kwargs: Any, bound: dict[str, Any], results: Any) -> Any:
         """A lowering's results as the model sees them."""
