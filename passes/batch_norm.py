@@ -72,8 +72,13 @@ def _affine(norm: Node) -> tuple[Array, Array] | Refused:
     scale, bias, mean, var = found
     assert mean is not None
     assert var is not None
-    factor: Array = (1.0 if scale is None else scale) / np.sqrt(var + norm.attrs["eps"])
-    return factor, (0.0 if bias is None else bias) - mean * factor
+    with np.errstate(all="ignore"):
+        factor: Array = (1.0 if scale is None else scale) / np.sqrt(var + norm.attrs["eps"])
+        shift: Array = (0.0 if bias is None else bias) - mean * factor
+        rounded = [each.astype(norm.result.tensor.dtype.numpy) for each in (factor, shift)]
+    if not all(np.all(np.isfinite(each)) for each in rounded):
+        return refuse("the factor is not finite", norm.operands[-1])
+    return factor, shift
 
 
 @on("batch_norm")

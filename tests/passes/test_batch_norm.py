@@ -112,7 +112,23 @@ def channels_last(b: Builder, x: Value) -> list[Value]:
     return [normed(b, b.linear(x, draw(3, 5)))]
 
 
-@pytest.mark.parametrize("build", [shared_result, shared_weight, computed_weight, something_between, channels_last])
+def infinite_factor(b: Builder, x: Value) -> list[Value]:
+    """A channel that was constant in training: as it is, infinite or nan where x is the mean; folded, nan all over."""
+    ones = np.ones(6, np.float32)
+    return [b.batch_norm(conv(b, x, True), ones, ones, ones, np.array([1, 0, 1, 1, 1, 1], np.float32), eps=0.0)]
+
+
+def infinite_factor_of_inputs(b: Builder, x: Value) -> list[Value]:
+    ones = np.ones(4, np.float32)
+    return [conv(b, b.batch_norm(x, ones, None, ones * 0, ones * 0, eps=0.0), True)]
+
+
+UNLIKE = [
+    shared_result, shared_weight, computed_weight, something_between, channels_last, infinite_factor, infinite_factor_of_inputs,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("build", UNLIKE)
 def test_stays(build: Any) -> None:
     g = Graph()
     b = Builder(g)
