@@ -161,17 +161,6 @@ def _(b: Builder, m: Match) -> Any:
 
 
 @rule
-def log_softmax(p: Any, x: Any, *, axis: Any) -> Any:
-    """``log(softmax(x))``."""
-    return p.log(p.softmax(x, axis=axis))
-
-
-@log_softmax.becomes
-def _(b: Builder, m: Match) -> Any:
-    return b.log_softmax(m.x, axis=m.axis)
-
-
-@rule
 def log_softmax_by_sum(p: Any, x: Any, *, axes: Any) -> Any:
     """``x - logsumexp(x)`` along one axis."""
     return x - p.logsumexp(x, axes=axes, keepdims=True)
@@ -196,6 +185,6 @@ def _(b: Builder, m: Match) -> Any:
 
 
 ACTIVATIONS: Final = (
-    relu, silu, hard_sigmoid, hard_swish, mish, gelu, gelu_tanh, softmax, log_softmax,
-    log_softmax_by_sum, hard_sigmoid_line, reduce_l2,
+    relu, silu, hard_sigmoid, hard_swish, mish, gelu, gelu_tanh, softmax, log_softmax_by_sum,
+    hard_sigmoid_line, reduce_l2,
 )  # fmt: skip
