@@ -206,6 +206,25 @@ def never(value: Value, number: int) -> bool:
     return every(value, lambda array: bool(np.all(array != number)), told)
 
 
+def never_negative(value: Value) -> bool:
+    """Whether every element of an integer value is known to be 0 or more."""
+
+    def told(node: Node) -> Sequence[Value | None] | None:
+        if node.op.name == "size":
+            return () if bounds(node.attrs["dim"])[0] >= 0 else None
+        if node.op.name == "maximum":
+            floors = [operand.weight for operand in node.operands if operand is not None and operand.weight is not None]
+            return () if any(floor.size <= SEARCHED and holds(floor.array()) for floor in floors) else None
+        source = node.operands[0] if node.op.name == "cast" else None
+        dtype = None if source is None else source.tensor.dtype
+        return [source] if dtype is not None and dtype.is_integer and dtype.bits < node.result.tensor.dtype.bits else None
+
+    def holds(array: Any) -> bool:
+        return bool(np.all(array >= 0))
+
+    return every(value, holds, told)
+
+
 def _cast_from(node: Node, number: int) -> Sequence[Value | None] | None:
     """Nothing where the source's type does not hold the number; the source where the cast only makes room."""
     source, target = node.operands[0], node.result.tensor.dtype

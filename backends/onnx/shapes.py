@@ -212,7 +212,12 @@ def _arange(e: Emitter, node: Node) -> Any:
     attrs = node.attrs
     if attrs["dtype"] is not dtypes.i64:
         refuse("sizes count in i64")
-    return e.op("Range", *(e.sizes.scalar(attrs[name]) for name in ("start", "stop", "step")))
+    start, stop, step = (attrs[name] for name in ("start", "stop", "step"))
+    if bounds(start)[0] >= 0 and bounds(stop)[0] >= 0:
+        return e.op("Range", *map(e.sizes.scalar, (start, stop, step)))
+    # onnxruntime makes a Slice of a Gather whose indices are a Range, which takes negative ends for ones from behind.
+    taken = e.op("Range", *map(e.sizes.scalar, (0, start - stop, -step)))
+    return e.op("Sub", e.sizes.scalar(start), taken)
 
 
 @lowers("arange")
@@ -223,7 +228,15 @@ def _arange_cast(b: Builder, node: Node) -> Any:
 
 @emits("range")
 def _range(e: Emitter, node: Node, start: str, limit: str, delta: str) -> Any:
-    return e.op("Range", start, limit, delta)
+    first, last, step = node.operands
+    assert first is not None
+    assert last is not None
+    assert step is not None
+    dtype = node.result.tensor.dtype
+    if dtype not in (dtypes.i32, dtypes.i64) or (formulas.never_negative(first) and formulas.never_negative(last)):
+        return e.op("Range", start, limit, delta)
+    taken = e.op("Range", e.constant(0, dtype), e.op("Sub", start, limit), e.op("Neg", delta))
+    return e.op("Sub", start, taken)
 
 
 lowers("diagonal")(formulas.diagonal)
