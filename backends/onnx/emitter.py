@@ -242,6 +242,10 @@ class Emitter:
                 if reason is not None:
                     raise Refused(reason)
                 bound.setdefault(signature.parameter(index), dtype)
+        if dtypes.f64 in bound.values():
+            for key, value in attrs.items():
+                if isinstance(value, float) and float(np.float32(value)) != value:
+                    refuse(f"{op_type} has its {key} in f32, which rounds it, and computes in f64")
         number = next((attrs[key] for key in ("to", "dtype", "output_dtype") if attrs.get(key) is not None), None)
         given = opsets.by_enum(number) if number is not None else None
         if given is not None:

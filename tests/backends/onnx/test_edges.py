@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from emitted import Model
+from emitted import Model, f
 
 from isthmus.backends.onnx.opsets import NEWEST
 from isthmus.ir import dtypes as T
+from isthmus.ir import interpreter
 from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import UnsupportedError
 
@@ -45,6 +46,27 @@ def test_norms_of_nothing(op: str, attrs: dict[str, int]) -> None:
     more = attrs or {"axis": 2}
     artefact = m.emit(getattr(m.b, op)(m.input(2, 4, 0), eps=1e-5, **more), opset=NEWEST)
     m.check(artefact, np.zeros((2, 4, 0), np.float32))
+
+
+SETTINGS = [
+    ("layer_norm", "eps", {"axis": 1}), ("rms_norm", "eps", {"axis": 1}), ("group_norm", "eps", {"groups": 2}),
+    ("instance_norm", "eps", {}), ("batch_norm", "eps", {}), ("elu", "alpha", {}), ("celu", "alpha", {}),
+    ("leaky_relu", "alpha", {}), ("hard_sigmoid", "alpha", {"beta": 0.5}), ("roi_align", "scale", {"output_size": [2, 2]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("opset", [17, NEWEST])
+@pytest.mark.parametrize(("op", "key", "more"), SETTINGS)
+@pytest.mark.parametrize("number", [0.3, 1e-5, 2.0**-7])
+def test_settings_that_f32_would_round(op: str, key: str, more: dict[str, Any], number: float, opset: int) -> None:
+    m = Model()
+    x = m.input(2, 4, 5, 5, dtype=T.f64)
+    statistics, box = [None, None, np.zeros(4), np.full(4, 1e-5)], [np.array([[0, 0, 3, 4.0]]), np.array([1])]
+    others: dict[str, list[Any]] = {"batch_norm": statistics, "roi_align": box}
+    artefact = m.emit(getattr(m.b, op)(x, *others.get(op, []), **more | {key: number}), opset=opset)
+    given = f(2, 4, 5, 5).astype(np.float64) * 1e-2
+    (got,), (wanted,) = artefact.run([given]), interpreter.run(m.graph, [given])
+    np.testing.assert_allclose(got, wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 0, 4), (1, 2, 4, 0), (1, 0, 4, 4)])
