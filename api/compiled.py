@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isthmus.ir.checks import check_inputs
-from isthmus.ir.errors import UsageError
+from isthmus.ir.errors import FileError, UsageError
+from isthmus.ir.weight_sources import files_of
 from isthmus.verification import Call, VerifyReport, verify
 
 if TYPE_CHECKING:
@@ -102,10 +103,17 @@ class Compiled:
             All the files that were written, the main one first.
 
         Raises:
-            FileError: it could not be written; nothing half-written is left.
+            FileError: it could not be written; nothing half-written is left. A file that weights of the model are read from
+                is not written over.
             CaptureError: a weight of the model was changed since.
         """
         self.captured.check()
+        held = files_of([*self.captured.weights, *self.graph.weights()])
+        for file in self.artefact.files(path):
+            if file.exists() and (state := file.stat()) and (state.st_dev, state.st_ino) in held:
+                raise FileError(
+                    f"{file} was not written: weights of the model are read from that file", remedy="save under another name"
+                )
         return self.artefact.save(path)
 
     def __repr__(self) -> str:

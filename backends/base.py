@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
+from isthmus.backends.files import destination
 from isthmus.ir.builder import Builder
 from isthmus.ir.errors import UsageError
 from isthmus.ir.graph import Graph, Node, Value
@@ -48,6 +49,14 @@ class Artefact(ABC):
         Raises:
             EvaluationError: the runtime is missing or refuses.
         """
+
+    def files(self, path: str | Path) -> list[Path]:
+        """The files that `save` writes, or takes away, when it is given this path; the first is named to the runtime.
+
+        Raises:
+            UsageError, FileError: nothing can be saved there.
+        """
+        return [destination(path)]
 
     @abstractmethod
     def save(self, path: str | Path) -> list[Path]:

@@ -41,8 +41,12 @@ def destination(path: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
-def together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
+def together(paths: Sequence[Path], gone: Sequence[Path] = ()) -> Iterator[list[BinaryIO]]:
     """Opens files beside their places and puts them there when all went well; else leaves nothing.
+
+    Args:
+        paths: the places.
+        gone: files that were there with the old ones and have no successor; they go with them.
 
     A link is followed: the file that it leads to is replaced, the link stays. Of several files, old and new ones never
     stand together, whatever comes between: the old ones go aside first, the last one before the others, and the new last
@@ -54,12 +58,12 @@ def together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
     made: list[tuple[BinaryIO, Path, Path]] = []
     try:
         for path in map(_place, paths):
-            beside = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}.part")
+            beside = _beside(path)
             made.append((beside.open("xb"), beside, path))
         yield [file for file, _, _ in made]
         for file, _, _ in made:
             file.close()
-        _put([(beside, path) for _, beside, path in made])
+        _put([(beside, path) for _, beside, path in made], [(_beside(path), path) for path in gone])
     except OSError as error:
         raise FileError(f"{paths[0]} could not be written: {error.strerror or error}") from error
     finally:
@@ -69,12 +73,17 @@ def together(paths: Sequence[Path]) -> Iterator[list[BinaryIO]]:
             beside.unlink(missing_ok=True)
 
 
-def _put(files: Sequence[tuple[Path, Path]]) -> None:
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}.part")
+
+
+def _put(files: Sequence[tuple[Path, Path]], gone: Sequence[tuple[Path, Path]]) -> None:
     """Moves files to their places, each a pair of paths; an error, or an interrupt, puts back what was there."""
+    several = len(files) + len(gone) > 1
     aside: list[tuple[Path, Path]] = []
     came: list[tuple[Path, Path]] = []
     try:
-        for beside, path in reversed(files) if len(files) > 1 else ():
+        for beside, path in (*reversed(files), *gone) if several else ():
             if path.exists():
                 aside.append((beside.with_suffix(".old"), path))
                 path.replace(aside[-1][0])
@@ -83,7 +92,7 @@ def _put(files: Sequence[tuple[Path, Path]]) -> None:
             beside.replace(path)
     except BaseException:
         for beside, path in reversed(came):
-            if not beside.exists() and len(files) > 1:
+            if not beside.exists() and several:
                 path.unlink()
         for old, path in reversed(aside):
             if old.exists():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from isthmus.ir.dims import Dim
 from isthmus.ir.dtypes import DType
 from isthmus.ir.graph import Graph
+from isthmus.ir.weights import Weight
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -40,6 +41,7 @@ class Captured(ABC):
         notes: what the user should know beside the graph's assumptions: buffers that the model writes to, dims that became
             numbers.
         seconds: how long each step took.
+        weights: handles onto the source's weights that are read later, or onto the files that they are in.
     """
 
     graph: Graph
@@ -47,6 +49,7 @@ class Captured(ABC):
     output_names: list[str]
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    weights: Sequence[Weight] = ()
 
     @abstractmethod
     def check(self) -> None:

@@ -68,6 +68,11 @@ class Weight(ABC):
         """The whole, as a numpy array that must not be written to."""
 
     @property
+    def address(self) -> int | None:
+        """Where the content lies in this process's memory; None where it does not."""
+        return None
+
+    @property
     def row_wise(self) -> bool:
         """Whether `rows` costs no more than its share of `array`."""
         return True
@@ -134,6 +139,10 @@ class ArrayWeight(Weight):
         # A view of the same bytes is the same weight; a zero-sized or broadcast array is told apart by its strides.
         interface = self._array.__array_interface__
         return ("memory", interface["data"][0], self.dtype.name, self.shape, self._array.strides)
+
+    @property
+    def address(self) -> int:
+        return int(self._array.__array_interface__["data"][0])
 
     def array(self) -> Array:
         return self._array

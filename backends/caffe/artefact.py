@@ -75,16 +75,19 @@ class CaffeArtefact(Artefact):
         """The text file."""
         return text.write(self.net.text, self.dialect.format)
 
-    def save(self, path: str | Path) -> list[Path]:
-        """Writes ``name.prototxt`` and ``name.caffemodel``, whichever of the two (or neither) the path names."""
+    def files(self, path: str | Path) -> list[Path]:
         path = destination(path)
         stem = path.with_suffix("") if path.suffix in (".prototxt", ".caffemodel") else path
-        files = [stem.with_name(stem.name + ending) for ending in (".caffemodel", ".prototxt")]
+        return [stem.with_name(stem.name + ending) for ending in (".prototxt", ".caffemodel")]
+
+    def save(self, path: str | Path) -> list[Path]:
+        """Writes ``name.prototxt`` and ``name.caffemodel``, whichever of the two (or neither) the path names."""
+        files = self.files(path)
         # The text comes into place last: whoever sees it finds the weights.
-        with together(files) as (weights, prototxt):
+        with together(files[::-1]) as (weights, prototxt):
             wire.write(self.net.weights, self.dialect.format, weights)
             prototxt.write(self.prototxt.encode())
-        return files[::-1]
+        return files
 
     def validate(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

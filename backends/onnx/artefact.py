@@ -71,18 +71,23 @@ class OnnxArtefact(Artefact):
         """The whole as a ModelProto, weights inside: a copy of them, for looking at small models."""
         return onnx.ModelProto.FromString(self.serialize())
 
+    def files(self, path: str | Path) -> list[Path]:
+        path = destination(path)
+        return [path, _data(path)] if self._outside() else [path, *wire.left_over(path, _data(path))]
+
     def save(self, path: str | Path) -> list[Path]:
         path = destination(path)
         outside = self._outside()
         if outside:
             return self._save_around(path, outside, self.checksum)
-        with together([path]) as (file,):
+        with together([path], gone=wire.left_over(path, _data(path))) as (file,):
             wire.write_model(file, self._model, self.graph, self.weights)
         return [path]
 
     def _save_around(self, path: Path, outside: Mapping[str, Weight], checksum: bool) -> list[Path]:
         """Writes the model with these weights beside it."""
-        data = path.with_name(path.name + ".data")
+        data = _data(path)
+        wire.check_location(data.name)
         # The model comes into place last: whoever sees it finds its weights.
         with together([data, path]) as (weights_file, file):
             protos = wire.write_external(weights_file, outside, data.name, checksum)
@@ -134,6 +139,11 @@ class OnnxArtefact(Artefact):
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs, by onnxruntime on the CPU. See `Artefact.run`."""
         return self._session(inputs)
+
+
+def _data(path: Path) -> Path:
+    """The second file of a model, for weights."""
+    return path.with_name(path.name + ".data")
 
 
 def _walk(nodes: Any) -> Any:

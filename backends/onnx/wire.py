@@ -144,6 +144,37 @@ def check_external(path: Path) -> None:
             )  # fmt: skip
 
 
+def check_location(name: str) -> None:
+    """Raises FileError where readers of ONNX do not take a name for a file of weights."""
+    try:
+        taken = name.encode() and "\\" not in name and ".." not in name
+    except UnicodeEncodeError:
+        taken = False
+    if not taken:
+        raise FileError(
+            f"readers of ONNX do not take {name!r} as the file of a model's weights",
+            expected="a name in UTF-8, without a backslash or two dots in a row",
+            remedy="save under another name, or in one file (external_data='never')",
+        )
+
+
+def left_over(path: Path, data: Path) -> list[Path]:
+    """The second file that a model saved here before has, for a new one that has none: only where both were written here.
+
+    Args:
+        path: the model file.
+        data: the second file as it would be called.
+    """
+    if not path.is_file() or not data.is_file() or data.is_symlink():
+        return []
+    try:
+        old = onnx.load(path, load_external_data=False)
+    except (DecodeError, OSError):
+        return []
+    places = {entry.value for proto in old.graph.initializer for entry in proto.external_data if entry.key == "location"}
+    return [data] if old.producer_name == "isthmus" and places == {data.name} else []
+
+
 def total_bytes(weights: Iterable[Weight]) -> int:
     """The bytes of some weights together."""
     return sum(weight.nbytes for weight in weights)

@@ -48,6 +48,10 @@ class TorchWeight(Weight):
         tensor = self.tensor
         return ("memory", str(tensor.device), tensor.data_ptr(), self.dtype.name, self.shape, tensor.stride())
 
+    @property
+    def address(self) -> int | None:
+        return self.tensor.data_ptr() if self.tensor.device.type == "cpu" else None
+
     def array(self) -> Array:
         """The content.
 

@@ -150,3 +150,37 @@ def test_several_files_replace_several(tmp_path: Path) -> None:
             for file in files:
                 file.write(content)
         assert {path: path.read_bytes() for path in tmp_path.iterdir()} == dict.fromkeys(paths, content)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device"), None])
+@pytest.mark.parametrize("fails_at", range(3))
+def test_a_file_without_a_successor_goes_with_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails_at: int, error: Any
+) -> None:
+    model, data = tmp_path / "model", tmp_path / "data"
+    for path in (model, data):
+        path.write_bytes(b"old")
+    replace = Path.replace
+    moves: list[list[bytes]] = []
+
+    def watched(self: Path, target: Path) -> Path:
+        moved = replace(self, target)
+        moves.append([path.read_bytes() for path in (model, data) if path.exists()])
+        if error is not None and len(moves) == fails_at + 1:
+            raise error
+        return moved
+
+    monkeypatch.setattr(Path, "replace", watched)
+
+    def save() -> None:
+        with together([model], gone=[data]) as (file,):
+            file.write(b"new")
+
+    if error is None:
+        save()
+        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == {model: b"new"}
+    else:
+        with pytest.raises((KeyboardInterrupt, FileError)):
+            save()
+        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == {model: b"old", data: b"old"}
+    assert [b"new", b"old"] not in moves

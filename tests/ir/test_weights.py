@@ -11,6 +11,7 @@ import pytest
 
 from isthmus.ir import ArrayWeight, LazyWeight, MappedWeight, Weight, dtypes, weight, weights
 from isthmus.ir.errors import FileError
+from isthmus.ir.weight_sources import files_of
 
 
 def packed(handle: Weight) -> bytes:
@@ -184,3 +185,15 @@ def test_a_mapped_file_that_changes_is_named_and_not_read(tmp_path: Path, change
         list(handle.chunks())
     if change == "other content":
         assert MappedWeight(path, 8, dtypes.f32, (4,), "w").key != handle.key
+
+
+def test_the_files_that_weights_are_read_from(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("one", "two", "three")]
+    for path in paths:
+        path.write_bytes(bytes(1 << 16))
+    one, two = MappedWeight(paths[0], 0, dtypes.f32, (4,)), ArrayWeight(np.memmap(paths[1], np.float32, "r")[100:])
+    lazy = LazyWeight(dtypes.f32, (4,), np.add, [one, ArrayWeight(np.zeros(4, np.float32))], "add")
+    assert set(files_of([lazy, lazy, two]).values()) == {str(path) for path in paths[:2]}
+    assert files_of([one]) == {(os.stat(paths[0]).st_dev, os.stat(paths[0]).st_ino): str(paths[0])}
+    paths[0].unlink()
+    assert files_of([lazy]) == {}

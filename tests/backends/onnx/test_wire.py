@@ -95,6 +95,55 @@ def test_external_data(tmp_path: Path) -> None:
     assert np.allclose(found, artefact.run([x])[0], rtol=1e-5)
 
 
+def test_a_second_file_goes_when_the_new_model_has_none(tmp_path: Path) -> None:
+    weight = ArrayWeight(_matrix(20))
+    outside, inside = _linear(weight, external_data="always"), _linear(weight, external_data="never")
+    outside.save(tmp_path / "net.onnx")
+    assert inside.files(tmp_path / "net.onnx") == [tmp_path / "net.onnx", tmp_path / "net.onnx.data"]
+    assert inside.save(tmp_path / "net.onnx") == [tmp_path / "net.onnx"]
+    assert [path.name for path in tmp_path.iterdir()] == ["net.onnx"]
+
+
+@pytest.mark.parametrize("case", ["inside", "another's", "elsewhere", "no model", "no file", "link"])
+def test_a_file_beside_the_model_that_is_not_its_own_stays(tmp_path: Path, case: str) -> None:
+    path, data = tmp_path / "net.onnx", tmp_path / "net.onnx.data"
+    artefact = _linear(ArrayWeight(_matrix(20)), external_data="never" if case == "inside" else "always")
+    artefact.save(path)
+    model = onnx.load(path, load_external_data=False)
+    if case == "another's":
+        model.producer_name = "pytorch"
+    elif case == "elsewhere":
+        extra = model.graph.initializer.add()
+        extra.CopyFrom(wire.external("more", ArrayWeight(_matrix(20)), "more.data", 0))
+    path.write_bytes(b"not a model" if case == "no model" else model.SerializeToString())
+    if case == "no file":
+        path.unlink()
+    if case == "link":
+        data.rename(tmp_path / "far")
+        data.symlink_to(tmp_path / "far")
+    else:
+        data.write_bytes(b"the user's")
+    kept = data.read_bytes()
+    assert _linear(ArrayWeight(_matrix(20))).save(path) == [path]
+    assert data.read_bytes() == kept
+
+
+@pytest.mark.parametrize("name", ["back\\slash.onnx", "a..b.onnx", "..net", "net.", "n\udcff.onnx"])
+def test_names_that_readers_do_not_take_for_weights(tmp_path: Path, name: str) -> None:
+    weight = ArrayWeight(_matrix(20))
+    with pytest.raises(FileError, match="readers of ONNX do not take"):
+        _linear(weight, external_data="always").save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+    (path,) = _linear(weight).save(tmp_path / name)
+    assert path.exists()
+
+
+@pytest.mark.parametrize("name", [" net.onnx", "a:b.onnx", "n\u00e9t.onnx", ".net"])
+def test_names_that_readers_take_for_weights(tmp_path: Path, name: str) -> None:
+    model, _ = _linear(ArrayWeight(_matrix(20)), external_data="always").save(tmp_path / name)
+    onnx.checker.check_model(str(model), full_check=True)
+
+
 def test_small_weights_stay_inside(tmp_path: Path) -> None:
     paths = _linear(ArrayWeight(_matrix(4)), external_data="always").save(tmp_path / "net.onnx")
     assert len(paths) == 1

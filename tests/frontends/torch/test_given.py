@@ -16,6 +16,7 @@ from torch import nn
 import isthmus
 from isthmus.errors import CaptureError, FileError, UsageError
 from isthmus.frontends.torch.weights import TorchWeight
+from isthmus.frontends.weight_files import read_safetensors
 from isthmus.ir import LazyWeight, MappedWeight
 from isthmus.ir.weights import Weight
 
@@ -234,6 +235,38 @@ def test_a_file_that_changes_is_told(file: Path, tmp_path: Path, change: str) ->
         with pytest.raises(FileError, match=r"w\.safetensors, which holds the weight .* has changed"):
             act()
     assert not (tmp_path / "net.onnx").exists()
+
+
+@pytest.mark.parametrize(("target", "options", "name", "given"), [
+    ("onnx", {}, "w.safetensors", "w.safetensors"), ("onnx", {"external_data": "always"}, "w.safetensors", "w.safetensors"),
+    ("onnx", {"external_data": "always"}, "net.data", "net"), ("caffe", {}, "net.caffemodel", "net"),
+    ("tensorrt", {}, "w.safetensors", "w.safetensors"),
+])  # fmt: skip
+@pytest.mark.parametrize("how", ["file", "link", "mapped", "array"])
+def test_no_save_over_the_file_that_weights_are_read_from(
+    tmp_path: Path, target: str, options: dict[str, Any], name: str, given: str, how: str
+) -> None:
+    torch.manual_seed(1)
+    model = nn.Linear(80, 100)  # small weights are read, not mapped
+    path = tmp_path / name
+    save_file(model.state_dict(), tmp_path / "w.safetensors")
+    if how == "link":
+        (tmp_path / "w.safetensors").rename(tmp_path / "far.safetensors")
+        path.symlink_to(tmp_path / "far.safetensors")
+    elif path.name != "w.safetensors":
+        (tmp_path / "w.safetensors").rename(path)
+    weights: Any = None
+    if how in ("file", "link"):
+        weights = read_safetensors(path)
+    elif how == "mapped":
+        model.load_state_dict(load_file(path), assign=True)
+    else:
+        weights = {key: handle.array() for key, handle in read_safetensors(path).items()}
+    net = isthmus.compile(model, torch.randn(2, 80), target=target, weights=weights, **options)
+    before = {each: each.read_bytes() for each in tmp_path.iterdir()}
+    with pytest.raises(FileError, match=rf"{name} was not written: weights of the model are read from that file"):
+        net.save(tmp_path / given)
+    assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
 
 
 def test_an_exported_program_and_a_method(file: Path, tmp_path: Path) -> None:
