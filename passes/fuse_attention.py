@@ -10,6 +10,7 @@ import numpy as np
 from isthmus.ir.builder import Builder
 from isthmus.ir.dtypes import bool_
 from isthmus.ir.graph import Node, Value
+from isthmus.ir.ops.attention import scale_of
 from isthmus.passes.extent import MAX_BYTES, leaves_something
 from isthmus.passes.matcher import Match
 from isthmus.passes.rules import Refused, Replacement, Rewrite, constant_number, on, refuse, rule
@@ -107,7 +108,7 @@ def _(b: Builder, m: Match) -> Any:
     factor = _scale(m)
     if isinstance(factor, Refused):
         return factor
-    scale = factor * (1 / math.sqrt(width) if own is None else own)
+    scale = factor * (scale_of(width) if own is None else own)
     k = m.k if m.perm is None else b.permute(m.k, perm=m.perm)
     return b.attention(m.q, k, m.v, m.mask, **{**m.attrs, "scale": scale})
 

@@ -17,7 +17,7 @@ from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, bounds, same
 from isthmus.ir.graph import Node, Value
-from isthmus.ir.ops.attention import shared_by
+from isthmus.ir.ops.attention import scale_of, shared_by
 from isthmus.ir.weights import CHUNK_BYTES, LazyWeight, Weight
 
 
@@ -178,6 +178,8 @@ def _group_norm(e: Emitter, node: Node, x: str, scale: str | None, bias: str | N
 def _attention(e: Emitter, node: Node, q: str, k: str, v: str, mask: str | None) -> Any:
     if not _heads_fit(node):
         refuse("ONNX's Attention takes [batch, heads, length, size], and broadcasts neither batch nor heads")
+    if not _takes(node):
+        refuse("onnxruntime runs no Attention over what may be empty, nor with a scale that has no root")
     # A narrower mask means another thing: it hides what it does not reach. Until opset 24, where it has a kernel of its own,
     # onnxruntime wants all rows too; later it runs the standard's function, which broadcasts them.
     if mask is not None and not _mask_fits(node, rows=e.opset < 25):
@@ -185,6 +187,13 @@ def _attention(e: Emitter, node: Node, q: str, k: str, v: str, mask: str | None)
     if e.opset < 25 and not _leaves_rows(node.operands[3]):
         refuse("where a mask that is added is of the least number, onnxruntime gives 0 in place of the mean")
     return e.op("Attention", q, k, v, mask, scale=node.attrs["scale"], is_causal=int(node.attrs["causal"]) or None)
+
+
+def _takes(node: Node) -> bool:
+    """Whether there surely are elements, and the scale is none that onnxruntime, which takes its root, makes nan."""
+    scale = node.attrs["scale"]
+    some = all(bounds(dim)[0] >= 1 for index in range(3) for dim in shape_of(node, index))
+    return some and (scale is None or 0 < scale < math.inf)
 
 
 def _heads_fit(node: Node) -> bool:
@@ -212,7 +221,7 @@ def _attention_by_kernel(b: Builder, node: Node, q: Value, k: Value, v: Value, m
 @lowers("attention", since=25)
 def _attention_with_whole_mask(b: Builder, node: Node, q: Value, k: Value, v: Value, mask: Value | None) -> Any:
     """A mask that only has to be broadcast is expanded; layers that share it share that."""
-    if mask is None or not _heads_fit(node) or _mask_fits(node, rows=True):
+    if mask is None or not _takes(node) or not _heads_fit(node) or _mask_fits(node, rows=True):
         return _attention_plain(b, node, q, k, v, mask)
     whole = b.expand(mask, shape=[*shape_of(node, 3)[:-2], shape_of(node)[-2], shape_of(node, 1)[-2]])
     return b.attention(q, k, v, whole, **node.attrs)
@@ -227,7 +236,7 @@ def _attention_plain(b: Builder, node: Node, q: Value, k: Value, v: Value, mask:
     shared = shared_by(shape_of(node), shape_of(node, 1), shape_of(node, 2)) > 1
     if node.attrs["causal"] or dtype.bits < 32 or not isinstance(size, int) or hidden or shared:
         return None
-    scaled = q if scale == 1 else b.mul(q, b.constant(1 / math.sqrt(size) if scale is None else scale, dtype))
+    scaled = q if scale == 1 else b.mul(q, b.constant(scale_of(size) if scale is None else scale, dtype))
     scores = b.matmul(scaled, _turned(b, k))
     if added:
         scores = b.add(scores, mask)

@@ -14,7 +14,7 @@ from isthmus.backends.tensorrt.table import FIX_SIZE, emits, lowers, refuse
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, same
 from isthmus.ir.graph import Node, Value
-from isthmus.ir.ops.attention import shared_by
+from isthmus.ir.ops.attention import scale_of, shared_by
 from isthmus.ir.ops.resize import taps
 
 # ---- products
@@ -199,7 +199,7 @@ def _attention_plain(b: Builder, node: Node, q: Value, k: Value, v: Value, mask:
     scale = node.attrs["scale"]
     rank = k.tensor.rank
     turned = b.permute(k, perm=[*range(rank - 2), rank - 1, rank - 2])
-    scaled = q if scale == 1 else b.mul(q, b.constant(1 / math.sqrt(size) if scale is None else scale, dtype))
+    scaled = q if scale == 1 else b.mul(q, b.constant(scale_of(size) if scale is None else scale, dtype))
     scores = b.matmul(scaled, turned)
     return b.matmul(b.softmax(scores, axis=scores.tensor.rank - 1), v)
 

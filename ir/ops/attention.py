@@ -37,6 +37,14 @@ def shared_by(q: Sequence[Dim], k: Sequence[Dim], v: Sequence[Dim]) -> int:
     return queries // keys
 
 
+def scale_of(width: int) -> float:
+    """The factor of the scores where none is given: one over the root of the heads' width.
+
+    Without any width every score is 0, whatever the factor.
+    """
+    return 1 / math.sqrt(max(width, 1))
+
+
 @register
 class Attention(Op):
     """``softmax(q @ k^T * scale + mask) @ v`` for ``q[..., L, E]``, ``k[..., S, E]``, ``v[..., S, Ev]``.
@@ -76,7 +84,7 @@ class Attention(Op):
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
         def function(q: Any, k: Any, v: Any, *masks: Any) -> Any:
-            scale = 1 / math.sqrt(q.shape[-1]) if call["scale"] is None else call["scale"]
+            scale = scale_of(q.shape[-1]) if call["scale"] is None else call["scale"]
             if (times := shared_by(q.shape, k.shape, v.shape)) > 1:
                 k, v = (np.repeat(each, times, axis=-3) for each in (k, v))
             scores = np.matmul(q * np.asarray(scale, q.dtype), k.swapaxes(-1, -2))
@@ -137,7 +145,7 @@ class Attention(Op):
         if call["scale"] is not None:
             return b.constant(call["scale"], dtype)
         if isinstance(width, int):
-            return b.constant(1 / math.sqrt(width), dtype)
+            return b.constant(scale_of(width), dtype)
         return b.rsqrt(b.cast(b.size(width), dtype=dtype))  # type: ignore[no-any-return]
 
     def samples(self) -> Iterable[Sample]:

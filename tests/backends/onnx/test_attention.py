@@ -122,3 +122,56 @@ def test_attention_with_every_shape_of_mask(m: Model, opset: int, shape: tuple[i
     q, k, v, mask = m.input(2, 3, 4, 6, name="q"), m.input(2, 3, 5, 6, name="k"), m.input(2, 3, 5, 7, name="v"), m.input(*shape)
     artefact = m.emit(m.b.attention(q, k, v, mask, causal=causal), opset=opset)
     m.check(artefact, f(2, 3, 4, 6), f(2, 3, 5, 6), f(2, 3, 5, 7), f(*shape))
+
+
+EMPTY = {"width": (2, 2, 3, 5, 0, 6), "width of values": (2, 2, 3, 5, 4, 0), "keys": (2, 2, 3, 0, 4, 6),
+         "queries": (2, 2, 0, 5, 4, 6), "batch": (0, 2, 3, 5, 4, 6), "heads": (2, 0, 3, 5, 4, 6)}  # fmt: skip
+
+
+def over(m: Model, batch: Any, heads: int, rows: Any, keys: Any, width: int, out: int, kind: str, **attrs: Any) -> Value:
+    shapes = (batch, heads, rows, width), (batch, heads, keys, width), (batch, heads, keys, out)
+    q, k, v = (m.input(*shape, name=name) for shape, name in zip(shapes, "qkv", strict=True))
+    mask = None if kind == "none" else m.input(batch, 1, 1, keys, dtype=bool_ if kind == "bool" else f32, name="mask")
+    found: Value = m.b.attention(q, k, v, mask, **attrs)
+    return found
+
+
+def drawn(batch: int, heads: int, rows: int, keys: int, width: int, out: int, kind: str) -> list[Any]:
+    shapes = (batch, heads, rows, width), (batch, heads, keys, width), (batch, heads, keys, out)
+    mask = f(batch, 1, 1, keys, seed=3)
+    masks = {"none": [], "bool": [mask > 0], "float": [mask]}
+    return [*(f(*shape, seed=seed) for seed, shape in enumerate(shapes)), *masks[kind]]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("opset", [13, 23, 24, NEWEST])
+@pytest.mark.parametrize("kind", ["none", "bool", "float"])
+@pytest.mark.parametrize("empty", EMPTY)
+def test_attention_over_nothing(m: Model, empty: str, kind: str, opset: int, causal: bool) -> None:
+    artefact = m.emit(over(m, *EMPTY[empty], kind, causal=causal), opset=opset)
+    m.check(artefact, *drawn(*EMPTY[empty], kind))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("opset", [13, 23, NEWEST])
+@pytest.mark.parametrize("kind", ["none", "bool", "float"])
+def test_attention_over_what_may_be_empty(m: Model, kind: str, opset: int, causal: bool) -> None:
+    batch, rows, keys = (m.dim(name, lo=0) for name in "NLS")
+    artefact = m.emit(over(m, batch, 2, rows, keys, 4, 6, kind, causal=causal), opset=opset)
+    for sizes in ((2, 3, 4), (2, 3, 0), (2, 0, 4), (0, 3, 4), (0, 0, 0)):
+        m.check(artefact, *drawn(sizes[0], 2, *sizes[1:], 4, 6, kind))
+
+
+@pytest.mark.parametrize("opset", [13, 23, 24, NEWEST])
+@pytest.mark.parametrize("scale", [0.0, -0.5, 0.5])
+def test_scales_without_a_root(m: Model, scale: float, opset: int) -> None:
+    artefact = m.emit(over(m, 2, 2, 3, 5, 4, 6, "none", scale=scale), opset=opset)
+    assert ("Attention" in artefact.op_counts) == (opset > 22 and scale > 0)
+    m.check(artefact, *drawn(2, 2, 3, 5, 4, 6, "none"))
+
+
+def test_no_width_weighs_all_alike(m: Model) -> None:
+    q, v = torch.zeros(1, 1, 2, 0), torch.arange(6.0).reshape(1, 1, 3, 2)
+    k = torch.zeros(1, 1, 3, 0)
+    (found,) = m.emit(over(m, 1, 1, 2, 3, 0, 2, "none")).run([each.numpy() for each in (q, k, v)])
+    assert agree(found, torch.nn.functional.scaled_dot_product_attention(q, k, v).numpy())
