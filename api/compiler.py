@@ -156,7 +156,7 @@ def lower(
     if until == "legal":
         tell("legalize")
         with _stage(report, "legalize"):
-            record = legalize(graph, backend)
+            record = legalize(graph, backend, captured.output_names)
         report.legalized = dict(record.counts)
         with _stage(report, "cleanup"):
             records = run_passes(graph, cleanup_passes(), verify=verify_ir)

@@ -36,7 +36,7 @@ Chain: TypeAlias = tuple[tuple[str, str], ...]
 """The ops that one after the other were lowered, and why the target did not take each."""
 
 
-def legalize(graph: Graph, target: Target) -> PassRecord:
+def legalize(graph: Graph, target: Target, output_names: Sequence[str] = ()) -> PassRecord:
     """Makes every node of a graph legal for a target, in place: its own lowerings first, then the ops' decompositions.
 
     Before that, complex numbers become pairs of reals, for a target that says that it has none (see `complex_pairs`).
@@ -45,6 +45,7 @@ def legalize(graph: Graph, target: Target) -> PassRecord:
     Args:
         graph: a graph at the top.
         target: says what is legal.
+        output_names: what errors call the outputs; by default their values' names.
 
     Returns:
         What was lowered, by op.
@@ -53,10 +54,11 @@ def legalize(graph: Graph, target: Target) -> PassRecord:
         UnsupportedError: nodes are left that can be made legal in no way; it carries all of them.
     """
     before, version, start = count_nodes(graph), graph.version, time.perf_counter()
-    run = _Legalization(graph, target)
+    run = _Legalization(graph, target, output_names)
     if not getattr(target, "complex_numbers", True):
         pairs = ComplexPairs(target.name)
         pairs.apply(graph)
+        run.paired = True
         run.counts.update(pairs.counts)
     run.run()
     refusals = run.standing()
@@ -70,9 +72,11 @@ def legalize(graph: Graph, target: Target) -> PassRecord:
 
 
 class _Legalization:
-    def __init__(self, graph: Graph, target: Target) -> None:
+    def __init__(self, graph: Graph, target: Target, output_names: Sequence[str]) -> None:
         self.graph = graph
+        self.output_names = output_names
         self.target = target
+        self.paired = False  # complex numbers stand only at the ends
         self.counts: Counter[str] = Counter()
         self.refusals: dict[tuple[object, ...], tuple[Refusal, list[Node]]] = {}
         self.origin: dict[Node, Chain] = {}  # what a new node was made from
@@ -148,13 +152,32 @@ class _Legalization:
         op, first = given or node.op.name, chain[0][0]
         if len(chain) > 1 and (given is None or first != op):
             reason = f"{reason} (needed for {first})"
-        advice = getattr(self.target, "remedy", None)  # one that is only legality and lowerings may have none
-        remedy = (advice(node) if advice is not None else None) or (
-            f"choose a target or version that has {op}, or give the op a lowering or a decomposition"
-        )
+        end = self.end(node)
+        if end is not None:
+            op, reason, remedy = *end, "let its real and imaginary parts go in or come out, as real numbers along a last axis"
+        else:
+            advice = getattr(self.target, "remedy", None)  # one that is only legality and lowerings may have none
+            remedy = (advice(node) if advice is not None else None) or (
+                f"leave this operation outside of the model, or compile for a target or version that has {op}"
+            )
         key = (op, node.location, reason)
         refusal = Refusal(reason, op=op, location=node.location, remedy=remedy)
         self.refusals.setdefault(key, (refusal, []))[1].append(node)
+
+    def end(self, node: Node) -> tuple[str, str] | None:
+        """What to say of a node that stands for a complex input or output; None for others."""
+        if not self.paired:
+            return None
+        if node.op.name == "view_as_real" and node.operands[0] in self.graph.inputs:
+            what, value = "input", node.operands[0]
+            name = value.name
+        elif node.op.name == "view_as_complex" and node.results[0] in self.graph.outputs:
+            what, value = "output", node.results[0]
+            number = self.graph.outputs.index(value)
+            name = self.output_names[number] if self.output_names else value.name or f"number {number}"
+        else:
+            return None
+        return what, f"{name} is {value.type}, and {self.target.name} has no complex numbers"
 
     def standing(self) -> list[Refusal]:
         """The refusals of nodes that are still there: the lowering of a later one may have made them needless."""

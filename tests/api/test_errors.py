@@ -166,3 +166,15 @@ def test_input_names_must_be_names(names: list[str]) -> None:
 def test_too_many_output_names() -> None:
     with pytest.raises(UsageError, match="output"):
         isthmus.compile(Plain(), X, output_names=["a", "b"])
+
+
+@pytest.mark.parametrize("target", ["tensorrt", "caffe"])
+def test_complex_ends_are_refused_by_their_names(target: str) -> None:
+    x = torch.ones(4, 3, dtype=torch.complex64)
+    with pytest.raises(UnsupportedError) as caught:
+        isthmus.compile(lambda signal: signal * 2, x, target=target, output_names=["spectrum"])
+    assert [(refusal.op, refusal.message) for refusal in caught.value.refusals] == [
+        ("input", f"signal is c64[4, 3], and {target} has no complex numbers"),
+        ("output", f"spectrum is c64[4, 3], and {target} has no complex numbers"),
+    ]
+    assert "remedy: let its real and imaginary parts go in or come out" in str(caught.value)
