@@ -11,6 +11,7 @@ from isthmus.backends.onnx import opsets
 from isthmus.backends.onnx.emitter import FUNCTIONS, Emitter
 from isthmus.backends.onnx.table import emits, refuse
 from isthmus.ir import dtypes
+from isthmus.ir.dims import bounds, symbols
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.types import Tensor
 from isthmus.ir.weights import Weight
@@ -45,8 +46,22 @@ def _loop(e: Emitter, node: Node, trip: str | None, cond: str | None, inputs: li
         return arguments[:carried]
 
     inner = e.subgraph(body, enter)
-    found = e.op("Loop", trip, cond, *inputs[:carried], results=len(node.results), body=inner)
-    return (found,) if len(node.results) == 1 else found
+    made = e.op("Loop", trip, cond, *inputs[:carried], results=len(node.results), body=inner)
+    found = [made] if isinstance(made, str) else list(made)
+    for index in range(carried, len(found)):
+        found[index] = _stacked(e, node, node.results[index], found[index])
+    return tuple(found)
+
+
+def _stacked(e: Emitter, node: Node, value: Value, name: str) -> str:
+    """A scan output with the sizes that it has after no turn, too, where onnxruntime takes those not known to it for 0."""
+    shape = value.tensor.shape if isinstance(value.type, Tensor) else None
+    if e.opset < 14 or not shape or bounds(shape[0])[0] >= 1 or all(isinstance(size, int) for size in shape[1:]):
+        return name
+    binders = (e.binders.get(symbol) for size in shape for symbol in symbols(size))
+    if any(binder is None or binder[0].producer is node for binder in binders):
+        return name
+    return str(e.op("Reshape", name, e.sizes.vector(shape), allowzero=1))
 
 
 @emits("composite", since=15)
