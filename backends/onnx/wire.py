@@ -124,7 +124,7 @@ def check_external(path: Path) -> None:
     """
     wanted: dict[str, str] = {}
     try:
-        model = onnx.load(path, load_external_data=False)
+        model = onnx.load(path, format="protobuf", load_external_data=False)  # whatever the name's ending
     except DecodeError:
         return  # the runtime says what it thinks of the file
     for proto in model.graph.initializer:
@@ -168,7 +168,7 @@ def left_over(path: Path, data: Path) -> list[Path]:
     if not path.is_file() or not data.is_file() or data.is_symlink():
         return []
     try:
-        old = onnx.load(path, load_external_data=False)
+        old = onnx.load(path, format="protobuf", load_external_data=False)
     except (DecodeError, OSError):
         return []
     places = {entry.value for proto in old.graph.initializer for entry in proto.external_data if entry.key == "location"}

@@ -96,3 +96,8 @@ def test_a_size_at_which_an_assumption_divides_by_0(target: str) -> None:
     with pytest.raises(UsageError, match=told):
         net(torch.randn(1, 3))
     assert net.report.assumptions[0].startswith("-((-N + 1)//(N//2)) == 2, which chunk needs (at ")
+
+
+def test_what_is_no_pass_is_refused() -> None:
+    with pytest.raises(isthmus.errors.UsageError, match="is no pass"):
+        isthmus.compile(torch.nn.ReLU(), torch.ones(2), passes=[lambda graph: None])  # type: ignore[list-item]

@@ -21,7 +21,7 @@ from isthmus.backends.onnx.artefact import OnnxArtefact
 from isthmus.backends.protobuf_wire import collect, varint
 from isthmus.ir import ArrayWeight, Builder, Graph, LazyWeight, MappedWeight, Tensor, Weight, weight
 from isthmus.ir.dtypes import f32
-from isthmus.ir.errors import FileError
+from isthmus.ir.errors import EvaluationError, FileError
 
 
 @pytest.mark.parametrize("number", [0, 1, 127, 128, 300, 2**31, 2**63 - 1])
@@ -352,3 +352,10 @@ def test_saving_over_the_file_that_the_weights_are_in(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"net\.onnx, which holds the weight 'w0', has changed since it was read"):
         artefact.save(path)
     assert path.read_bytes() == saved
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.prototxt", "model.txt"])
+def test_what_is_no_model_file_is_said_so_whatever_its_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"layer": 1}')
+    with pytest.raises(EvaluationError, match="refuses the model"):
+        OnnxBackend(OnnxOptions()).load(tmp_path / name)

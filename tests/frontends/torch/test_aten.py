@@ -18,7 +18,10 @@ from isthmus.ir.errors import UnsupportedError
 # ---- the table itself
 
 
-BRINGS = {"transformers": "transformers.integrations.moe", "torchvision": "torchvision"}
+BRINGS = {
+    "transformers": "transformers.integrations.moe", "torchvision": "torchvision",
+    "torch_nn": "torch.nn.modules.linear_cross_entropy",
+}  # fmt: skip
 """The module that brings the ops of another namespace than torch's."""
 
 
