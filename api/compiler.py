@@ -132,7 +132,7 @@ def lower(
     _check_names("output_names", output_names)
     for each in passes or ():
         if not callable(getattr(each, "apply", None)):
-            raise UsageError(f"{each!r} is no pass", expected="an object with a name and apply(graph), as isthmus.passes.Pass says")
+            raise UsageError(f"{each!r} is no pass", expected="a name and apply(graph), as isthmus.passes.Pass says")
     frontend = _frontend(model)
     backend, capture_options = _options(target, frontend, options)
     report = Report(model=_name(model), target=target, options=backend.options.model_dump(exclude_none=True))
