@@ -154,7 +154,7 @@ class _Legalization:
             reason = f"{reason} (needed for {first})"
         end = self.end(node)
         if end is not None:
-            op, reason, remedy = *end, "let its real and imaginary parts go in or come out, as real numbers along a last axis"
+            op, remedy = end, "let its real and imaginary parts go in or come out, as real numbers along a last axis"
         else:
             advice = getattr(self.target, "remedy", None)  # one that is only legality and lowerings may have none
             remedy = (advice(node) if advice is not None else None) or (
@@ -164,20 +164,17 @@ class _Legalization:
         refusal = Refusal(reason, op=op, location=node.location, remedy=remedy)
         self.refusals.setdefault(key, (refusal, []))[1].append(node)
 
-    def end(self, node: Node) -> tuple[str, str] | None:
-        """What to say of a node that stands for a complex input or output; None for others."""
-        if not self.paired:
+    def end(self, node: Node) -> str | None:
+        """The complex input or output that a node stands for, in words; None for others."""
+        if not self.paired or not node.operands:
             return None
-        if node.op.name == "view_as_real" and node.operands[0] in self.graph.inputs:
-            what, value = "input", node.operands[0]
-            name = value.name
-        elif node.op.name == "view_as_complex" and node.results[0] in self.graph.outputs:
-            what, value = "output", node.results[0]
-            number = self.graph.outputs.index(value)
-            name = self.output_names[number] if self.output_names else value.name or f"number {number}"
-        else:
-            return None
-        return what, f"{name} is {value.type}, and {self.target.name} has no complex numbers"
+        value = node.operands[0]
+        if node.op.name == "view_as_real" and value is not None and value in self.graph.inputs:
+            return f"input {value.name}"
+        if node.op.name == "view_as_complex" and (result := node.results[0]) in self.graph.outputs:
+            number = self.graph.outputs.index(result)
+            return f"output {self.output_names[number] if self.output_names else result.name or number}"
+        return None
 
     def standing(self) -> list[Refusal]:
         """The refusals of nodes that are still there: the lowering of a later one may have made them needless."""

@@ -168,13 +168,13 @@ def test_too_many_output_names() -> None:
         isthmus.compile(Plain(), X, output_names=["a", "b"])
 
 
-@pytest.mark.parametrize("target", ["tensorrt", "caffe"])
-def test_complex_ends_are_refused_by_their_names(target: str) -> None:
+@pytest.mark.parametrize(("target", "reason"), [
+    ("tensorrt", "TensorRT has no tensors of c64"), ("caffe", "Caffe has only f32 blobs, and this is c64[4, 3]"),
+])  # fmt: skip
+def test_complex_ends_are_refused_by_their_names(target: str, reason: str) -> None:
     x = torch.ones(4, 3, dtype=torch.complex64)
     with pytest.raises(UnsupportedError) as caught:
         isthmus.compile(lambda signal: signal * 2, x, target=target, output_names=["spectrum"])
-    assert [(refusal.op, refusal.message) for refusal in caught.value.refusals] == [
-        ("input", f"signal is c64[4, 3], and {target} has no complex numbers"),
-        ("output", f"spectrum is c64[4, 3], and {target} has no complex numbers"),
-    ]
+    found = [(refusal.op, refusal.message) for refusal in caught.value.refusals]
+    assert found == [("input signal", reason), ("output spectrum", reason)]
     assert "remedy: let its real and imaginary parts go in or come out" in str(caught.value)
