@@ -71,10 +71,10 @@ def _files(path: Path) -> list[tuple[Path, dict[str, Weight]]]:
             remedy="of a .pt file give the tensors: weights=torch.load(path, mmap=True, weights_only=True)",
         )
     try:
-        places = json.loads(path.read_bytes())["weight_map"]
-        shards = {name: path.with_name(shard) for name, shard in places.items()}
+        places = dict(json.loads(path.read_bytes())["weight_map"].items())
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise FileError(f"{path} is no index of .safetensors files", expected="a JSON object with a weight_map") from error
+    shards = {name: path.with_name(_shard(path, name, shard)) for name, shard in places.items()}
     found = []
     for shard in dict.fromkeys(shards.values()):
         if not shard.is_file():
@@ -85,6 +85,16 @@ def _files(path: Path) -> list[tuple[Path, dict[str, Weight]]]:
             raise FileError(f"{shard} does not hold {', '.join(absent)}, which {path.name} says")
         found.append((shard, {name: held[name] for name in listed}))
     return found
+
+
+def _shard(index: Path, name: str, shard: Any) -> str:
+    """The name of a file beside an index; where an entry says another place, that is not followed."""
+    if not isinstance(shard, str) or shard != Path(shard).name or shard in ("", "..") or "\0" in shard:
+        raise FileError(
+            f"{index} is no index of .safetensors files: its entry for {name} names {shard!r}",
+            expected="the name of a file that stands beside the index",
+        )
+    return shard
 
 
 def read_safetensors(path: str | os.PathLike[str]) -> dict[str, Weight]:

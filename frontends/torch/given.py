@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from isthmus.frontends.torch.lowering import dtype_of, torch_dtype
+from isthmus.frontends.torch.outline import outline
 from isthmus.frontends.torch.sources import Source
 from isthmus.frontends.torch.weights import TorchWeight, real
 from isthmus.ir.errors import UsageError
@@ -122,10 +123,10 @@ def _handle(value: Any, name: str) -> Weight:
     """A weight that a user has given, with the user's name for it."""
     if isinstance(value, torch.Tensor):
         if value.is_meta or value.layout is not torch.strided or value.is_quantized:
-            raise UsageError(f"the weight {name} must be a dense tensor with content", found=repr(value))
+            raise UsageError(f"the weight {name} must be a dense tensor with content", found=outline(value))
         return TorchWeight(value, name)
     if not isinstance(value, (Weight, np.ndarray)):
-        raise UsageError(f"the weight {name} must be a tensor, an array or a handle", found=repr(value))
+        raise UsageError(f"the weight {name} must be a tensor, an array or a handle", found=outline(value))
     handle = copy(weight(value))
     handle.name = name
     return handle

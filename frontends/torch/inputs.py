@@ -15,6 +15,7 @@ from isthmus.frontends.base import Array, TensorSpec
 from isthmus.frontends.torch import containers
 from isthmus.frontends.torch.binding import flat_call
 from isthmus.frontends.torch.lowering import dtype_of, torch_dtype
+from isthmus.frontends.torch.outline import outline
 from isthmus.frontends.torch.weights import contents
 from isthmus.ir import dims
 from isthmus.ir.dims import INF, Dim, Expr, Symbol, symbols
@@ -168,9 +169,12 @@ class Inputs:
                 for (name, item), part in zip(arguments, spec, strict=True):
                     self._assign(name, item, part)
             else:
-                raise UsageError(f"dynamic_shapes has {len(spec)} entries for {len(arguments)} arguments")
+                raise UsageError(
+                    f"dynamic_shapes has {len(spec)} entries for {len(arguments)} arguments",
+                    expected=f"one for each of {', '.join(name for name, _ in arguments)}" if arguments else None,
+                )
         else:
-            raise UsageError("dynamic_shapes is neither a dict nor a sequence", found=repr(spec))
+            raise UsageError("dynamic_shapes is neither a dict nor a sequence", found=outline(spec))
 
     def _assign(self, path: str, item: Any, spec: Any) -> None:
         """Gives each tensor in an argument its part of the spec."""
@@ -194,13 +198,14 @@ class Inputs:
                 self._assign(f"{path}_{key}", item[key], part)
         elif isinstance(item, (tuple, list)) and isinstance(spec, (tuple, list)):
             if len(item) != len(spec):
-                raise UsageError(f"dynamic_shapes has {len(spec)} entries for the {len(item)} items of {path}")
+                raise UsageError(f"dynamic_shapes has {len(spec)} entries for the {len(item)} items of {path}, {outline(item)}")
             for index, (part, one) in enumerate(zip(item, spec, strict=True)):
                 self._assign(f"{path}_{index}", part, one)
         elif spec:
             raise UsageError(
-                f"dynamic_shapes for {path} has another structure than the argument", found=f"{spec!r} for {item!r}"
-            )
+                f"dynamic_shapes for {path} has another structure than the argument, {outline(item)}",
+                expected=f"{outline(item, '...')} with a dict such as {{0: 'N'}}, or None, for each ...", found=outline(spec),
+            )  # fmt: skip
 
     def _axes(self, path: str, leaf: Leaf, spec: Any) -> None:
         rank = leaf.tensor.dim()
@@ -208,10 +213,14 @@ class Inputs:
             return
         if isinstance(spec, (tuple, list)):
             if len(spec) != rank:
-                raise UsageError(f"dynamic_shapes for {path} has {len(spec)} entries, but the tensor has {rank} dims")
+                raise UsageError(
+                    f"dynamic_shapes for {path} has {len(spec)} entries, but the tensor has {rank} dims",
+                    expected=f"a dict such as {{0: 'N'}}, or an entry for each dim of {outline(leaf.tensor)}",
+                    found=outline(spec),
+                )
             spec = dict(enumerate(spec))
         if not isinstance(spec, Mapping):
-            raise UsageError(f"dynamic_shapes for {path} must be a dict or a sequence", found=repr(spec))
+            raise UsageError(f"dynamic_shapes for {path} must be a dict or a sequence", found=outline(spec))
         for axis, word in spec.items():
             if isinstance(axis, bool) or not isinstance(axis, int) or not -rank <= axis < rank:
                 raise UsageError(f"dynamic_shapes for {path} names the dim {axis!r}, but the tensor has {rank} dims")
@@ -336,7 +345,7 @@ class Inputs:
             if not isinstance(known, Leaf):
                 if item is not known and item != known:
                     raise UsageError(
-                        "an argument that is no tensor differs from the example's", expected=repr(known), found=repr(item)
+                        "an argument that is no tensor differs from the example's", expected=outline(known), found=outline(item)
                     )
                 continue
             if isinstance(item, (np.ndarray, np.generic)):
@@ -349,7 +358,7 @@ class Inputs:
                     raise UsageError(f"the input {known.name} must be a dense tensor", found=f"a {layout} one")
                 found.append(contents(item))
             else:
-                raise UsageError(f"the input {known.name} must be a tensor", found=repr(item))
+                raise UsageError(f"the input {known.name} must be a tensor", found=outline(item))
         return found
 
     def fresh(self, seed: int, sizes: Mapping[str, int]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,8 @@ def test_shards_and_their_index(tmp_path: Path) -> None:
     ({"a": "none.safetensors"}, "names the file none.safetensors, which is not there"),
     ({"b": "one.safetensors"}, r"one\.safetensors does not hold b, which model\.safetensors\.index\.json says"),
     ({"a": 3}, "is no index"), (None, "is no index"), ([], "is no index"), ({"a": ""}, "is no index"),
+    *(({"a": "one.safetensors", "b": place}, rf".*: its entry for b names {re.escape(repr(place))}\n  expected: the name")
+      for place in ("../../etc/passwd", "/etc/passwd", "..", ".", "sub/one.safetensors", "a\0b", None, ["one.safetensors"])),
 ])  # fmt: skip
 def test_an_index_that_lies(tmp_path: Path, weight_map: Any, told: str) -> None:
     save_file({"a": TENSORS["a"]}, tmp_path / "one.safetensors")

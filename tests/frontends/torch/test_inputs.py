@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.export import Dim
@@ -12,6 +13,7 @@ from watching import agree
 
 from isthmus.frontends.base import TensorSpec
 from isthmus.frontends.torch import capture
+from isthmus.frontends.torch.outline import outline
 from isthmus.ir import dtypes, interpreter
 from isthmus.ir.dims import symbols
 from isthmus.ir.errors import CaptureError, UsageError
@@ -174,6 +176,30 @@ def test_wrong_use(options: dict[str, Any], text: str) -> None:
     with pytest.raises(UsageError) as caught:
         capture(two, (X, Y), **options)
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(("item", "spec", "told"), [
+    ((X, Y), {0: "N"}, ["x has another structure than the argument, (f32[4, 6], f32[5, 1])", "expected: (..., ...) with a dict",
+                        "found: {0: 'N'}"]),
+    ([(X,), {"m": X > 0}], [{0: "N"}, None], ["structure than the argument, (f32[4, 6],)", "expected: (...,) with"]),
+    (Pair(X, [Y]), 3, ["the argument, {'left': f32[4, 6], 'right': [f32[5, 1]], 'scale': 2.0}", "found: 3"]),
+    ([X, Y], [None], ["has 1 entries for the 2 items of x, [f32[4, 6], f32[5, 1]]"]),
+    (X, ({0: "N"},), ["1 entries, but the tensor has 2 dims", "an entry for each dim of f32[4, 6]", "found: ({0: 'N'},)"]),
+])  # fmt: skip
+def test_wrong_nesting_is_told_without_contents(item: Any, spec: Any, told: list[str]) -> None:
+    with pytest.raises(UsageError) as caught:
+        capture(lambda x: X + 1, (item,), dynamic_shapes={"x": spec})
+    for text in told:
+        assert text in str(caught.value)
+    assert "tensor(" not in str(caught.value)
+
+
+def test_outlines() -> None:
+    kinds = [X.to_sparse(), X.to("meta"), torch.nested.nested_tensor([X[0], X[1, :2]])]
+    assert outline(kinds) == "[f32[4, 6] (sparse_coo), f32[4, 6] (on the meta device), f32 (nested)]"
+    others = (Pair(X, [Y]), np.zeros(3), "x" * 100, TensorSpec(dtypes.i8, (2,)))
+    told = f"float64[3], '{'x' * 56}..., i8[2])"
+    assert outline(others) == f"(Pair(left=f32[4, 6], right=[f32[5, 1]], scale=2.0), {told}"
 
 
 def test_arguments_that_do_not_fit() -> None:
