@@ -30,7 +30,7 @@ class Rewriting:
         listener: called with ``pass.rule``, the root that was replaced and the graph, after each rewrite.
 
     A value inside a match that is used elsewhere prevents it, unless the rule keeps such values. New nodes stand where the
-    root stood, carry the merged locations of all nodes they stand for, and say which rule made them.
+    root stood, carry the merged locations of all nodes they stand for, their own kind's first, and say which rule made them.
     """
 
     def __init__(self, name: str, rules: Sequence[Rewrite], listener: RewriteListener | None = None) -> None:
@@ -167,11 +167,12 @@ def _commit(match: Match, values: list[Value | None], made: _Made, maker: str) -
     gone, freed = sweep([*match.nodes[1:], *producers, *new])
     less_used += freed
     if new:
-        went = [node.location for node in gone if Trait.CONSTANT not in node.op.traits]
-        location = merge([*(node.location for node in match.nodes), *went]).by(maker)
+        stood = dict.fromkeys([*match.nodes, *(node for node in gone if Trait.CONSTANT not in node.op.traits)])
         for node in new:
             if node.location is root.location:  # the rule did not say otherwise
-                node.location = location
+                # What takes the place of a layer goes by the layer's name, not by that of what was folded into it.
+                alike = sorted(stood, key=lambda old, op=node.op: old.op is not op)  # type: ignore[misc]
+                node.location = merge(old.location for old in alike).by(maker)
     alive = [value for value in dict.fromkeys(less_used) if value.producer is None or value.producer.graph is not None]
     return [node for node in new if node.graph is not None], alive
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+import torch
 
 import isthmus
 from models import Entry, small, vision
@@ -12,6 +15,14 @@ QUICK = [
     "U-Net, transposed", "interpolation", "ESPCN", "YOLO head", "nn.TransformerEncoder, pre-norm", "attention pooling",
 ]  # fmt: skip
 ENTRIES = {entry.name: entry for entry in (*vision.ENTRIES, *small.ENTRIES)}
+
+
+@pytest.fixture(autouse=True)
+def _fast_paths_as_they_were() -> Iterator[None]:
+    """Some models switch off torch's fast path of encoders."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    yield
+    torch.backends.mha.set_fastpath_enabled(before)
 
 
 @pytest.mark.parametrize("entry", [ENTRIES[name] for name in QUICK], ids=QUICK)
