@@ -220,8 +220,8 @@ def page(rows: list[dict[str, Any]]) -> str:
 
 
 def _cell(why: str) -> str:
-    reasons = [line.strip() for line in why.splitlines() if line.strip().startswith("aten")]
-    return (reasons or why.splitlines() or [""])[0].replace("|", "/")[:160]
+    reasons = [line[2:] for line in why.splitlines() if line.startswith("- ")]
+    return (reasons or why.splitlines() or [""])[0].replace(f"{ROOT}/", "").replace("|", "/")[:160]
 
 
 def main() -> int:
