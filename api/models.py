@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from isthmus.ir.errors import CaptureError, FileError, UsageError
+from isthmus.ir.errors import CaptureError, FileError, UnavailableError, UsageError
 from isthmus.ir.location import Location
 
 SEED = 0
@@ -38,6 +38,7 @@ def build(
     """
     import torch
 
+    torch.manual_seed(SEED)  # a module may make its model when it is imported
     made = _find(reference)
     if not isinstance(made, torch.nn.Module):
         if not callable(made):
@@ -114,6 +115,15 @@ def _raised(what: str, error: Exception) -> CaptureError:
     return CaptureError(f"{what} raised {type(error).__name__}: {error}", location=location)
 
 
+def _safetensors() -> Any:
+    try:
+        from safetensors.torch import load_file
+    except ImportError as error:
+        remedy = "pip install 'isthmus[safetensors]', or build the model with --meta"
+        raise UnavailableError("weights in .safetensors files need the safetensors package", remedy=remedy) from error
+    return load_file
+
+
 def load_weights(model: Any, path: Path) -> None:
     """Puts a state dict into a model without copying it.
 
@@ -123,6 +133,7 @@ def load_weights(model: Any, path: Path) -> None:
 
     Raises:
         UsageError: there is no such file.
+        UnavailableError: it needs the safetensors package, which is not installed.
         FileError: it cannot be read, holds anything but tensors, or does not fit the model.
     """
     import torch
@@ -130,12 +141,11 @@ def load_weights(model: Any, path: Path) -> None:
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
     try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            state = load_file(path)
-        else:
-            state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        state = _safetensors()(path) if path.suffix == ".safetensors" else torch.load(
+            path, map_location="cpu", weights_only=True, mmap=True
+        )  # fmt: skip
+    except UnavailableError:
+        raise
     except Exception as error:  # each format has its own errors for a bad file
         first = str(error).strip().partition("\n")[0]  # torch adds advice on unpickling, over many lines
         expected = "a state dict: tensors by name, with nothing that must be unpickled"

@@ -14,6 +14,8 @@ from safetensors.torch import save_file
 
 from isthmus.cli import main
 from isthmus.compiled import Compiled
+from isthmus.errors import UnavailableError
+from isthmus.models import build, load_weights
 
 MODEL = """
 import torch
@@ -282,3 +284,19 @@ def test_as_a_program(model: Path, tmp_path: Path) -> None:
     assert done.stdout == ""
     assert done.stderr.startswith("CaptureError: ")
     assert subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.startswith("isthmus")
+
+
+def test_safetensors_without_their_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_file({"weight": torch.ones(2, 2)}, tmp_path / "w.safetensors")
+    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
+    with pytest.raises(UnavailableError, match=r"need the safetensors package(.|\n)*pip install"):
+        load_weights(torch.nn.Linear(2, 2), tmp_path / "w.safetensors")
+
+
+def test_a_model_that_is_made_on_import_is_seeded_too(tmp_path: Path) -> None:
+    made = []
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.py").write_text("import torch\nnet = torch.nn.Linear(2, 2)\n")
+        torch.manual_seed(7)
+        made.append(build(f"{tmp_path / name}.py:net"))
+    assert torch.equal(made[0].weight, made[1].weight)
