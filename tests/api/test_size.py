@@ -71,12 +71,15 @@ def test_weights_that_are_mapped_are_not_read_to_be_compiled(tmp_path: Path) -> 
     assert resident() - before < 1 << 24
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
-def test_large_models_run_from_a_mapped_file(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+TOLERANCES = [(torch.float32, 1e-5), (torch.float16, 2e-3), (torch.bfloat16, 16e-3)]
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), TOLERANCES, ids=str)
+def test_large_models_run_from_a_mapped_file(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, tolerance: float) -> None:
     monkeypatch.setattr("isthmus.backends.onnx.artefact.IN_MEMORY", 0)
     model = torch.nn.Sequential(torch.nn.Linear(40, 40), torch.nn.Conv1d(3, 20, 3)).to(dtype)
     net = isthmus.compile(model.eval(), torch.ones(2, 3, 40, dtype=dtype), dynamic_shapes=[{0: "N"}])
-    assert net.verify(rtol=0.05, atol=0.05).ok
+    assert net.verify(rtol=tolerance, atol=tolerance).ok
 
 
 @LINUX

@@ -118,11 +118,11 @@ def test_examples_may_be_without_content(file: Path) -> None:
     assert table.verify().ok
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_narrow_weights(tmp_path: Path, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float16, 2e-3), (torch.bfloat16, 16e-3)], ids=str)
+def test_narrow_weights(tmp_path: Path, dtype: torch.dtype, tolerance: float) -> None:
     path = saved(made(dtype), tmp_path / "w.safetensors", "head.weight")
     net = isthmus.compile(bare(lambda: Net(dtype)), X.to(dtype), weights=path, target="reference")
-    assert net.verify(rtol=0.05, atol=0.05).ok
+    assert net.verify(rtol=tolerance, atol=tolerance).ok
     content = {handle.name: handle for handle in handles(net)}["table.weight"]
     np.testing.assert_array_equal(content.array().astype(np.float32), made(dtype).table.weight.detach().float().numpy())
 
