@@ -270,7 +270,20 @@ class Emitter:
             raise IsthmusError(str(reason), op=node.op.name, location=node.location) from None
         names = () if found is None else (found,) if isinstance(found, str) else found
         for value, name in zip(node.results, names, strict=True):
-            self.define(value, self._rename(name, value))
+            name = self._rename(name, value)
+            self.define(value, name)
+            self._tell_sizes(value, name)
+
+    def _tell_sizes(self, value: Value, name: str) -> None:
+        """Writes down a type with symbolic sizes: a runtime that does not know that two are equal fuses less.
+
+        Readers infer the other types by themselves.
+        """
+        type, scope = value.type, self.scopes[-1]
+        if value in self._wanted or name not in scope.made or not isinstance(type, Tensor) or type.shape is None:
+            return
+        if not all(isinstance(dim, int) for dim in type.shape):
+            scope.proto.value_info.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(type)))
 
     def _rename(self, name: str, value: Value) -> str:
         """Gives a result the name that the user knows it by."""

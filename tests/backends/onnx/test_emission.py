@@ -51,6 +51,21 @@ def test_names_given_for_the_file(m: Model) -> None:
     assert ([value.name for value in graph.input], [value.name for value in graph.output]) == (["a"], ["b"])
 
 
+def test_symbolic_sizes_of_inner_values_are_told_and_others_are_not(m: Model) -> None:
+    n = m.graph.symbols.declare("N", 1)
+    x = m.input(n.dim, 6, name="x")
+    rows = m.b.slice(x, axes=[0], starts=[0], ends=[floordiv(n.dim, 2)], steps=[1])
+    known = m.b.relu(m.input(2, 3, name="y"))
+    graph = m.emit(m.b.neg(m.b.exp(rows)), m.b.neg(m.b.exp(known)), output_names=["a", "b"]).model.graph
+    told = {value.name: [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in graph.value_info}
+    assert told == {graph.node[kind].output[0]: ["N//2", 6] for kind in _places(graph, "Slice", "Exp")}
+
+
+def _places(graph: onnx.GraphProto, *kinds: str) -> list[int]:
+    """Where the first node of each kind is."""
+    return [next(place for place, node in enumerate(graph.node) if node.op_type == kind) for kind in kinds]
+
+
 def test_names_that_clash_are_told_apart(m: Model) -> None:
     x = m.input(2, name="x")
     y = m.b.add(x, m.b.constant(f(2), name="x"))
