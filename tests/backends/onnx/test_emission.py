@@ -57,7 +57,8 @@ def test_symbolic_sizes_of_inner_values_are_told_and_others_are_not(m: Model) ->
     rows = m.b.slice(x, axes=[0], starts=[0], ends=[floordiv(n.dim, 2)], steps=[1])
     known = m.b.relu(m.input(2, 3, name="y"))
     graph = m.emit(m.b.neg(m.b.exp(rows)), m.b.neg(m.b.exp(known)), output_names=["a", "b"]).model.graph
-    told = {value.name: [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in graph.value_info}
+    shapes = {value.name: value.type.tensor_type.shape for value in graph.value_info}
+    told = {name: [dim.dim_param or dim.dim_value for dim in shape.dim] for name, shape in shapes.items()}
     assert told == {graph.node[kind].output[0]: ["N//2", 6] for kind in _places(graph, "Slice", "Exp")}
 
 
