@@ -167,7 +167,7 @@ def lower(
         report.nodes["legal"] = count_nodes(graph)
     report.inputs = {name: str(value.type) for name, value in zip(captured.input_names, graph.inputs, strict=True)}
     report.outputs = {name: str(value.type) for name, value in zip(captured.output_names, graph.outputs, strict=True)}
-    report.assumptions = [_assumption(a) for a in graph.symbols.assumptions]
+    report.assumptions = [assumption.in_full for assumption in graph.symbols.assumptions]
     report.weights_bytes = sum({weight.key: weight.nbytes for weight in graph.weights()}.values())
     return captured, report, backend
 
@@ -188,10 +188,6 @@ def _stage(report: Report, stage: str) -> Iterator[None]:
 
 def _told(record: PassRecord) -> PassReport:
     return PassReport(**dataclasses.asdict(record))
-
-
-def _assumption(assumption: Any) -> str:
-    return f"{assumption.told} (at {assumption.location})" if assumption.location else assumption.told
 
 
 def _name(model: Any) -> str:

@@ -1,4 +1,4 @@
-"""Everything that isthmus raises on purpose; `IsthmusError` is the base of all."""
+"""Everything that isthmus raises on purpose: `IsthmusError` is the base of all errors; and what it warns with."""
 
 from isthmus.ir.errors import (
     CaptureError,
@@ -6,6 +6,7 @@ from isthmus.ir.errors import (
     FileError,
     InferError,
     IsthmusError,
+    IsthmusWarning,
     MismatchError,
     ParseError,
     Refusal,
@@ -16,6 +17,6 @@ from isthmus.ir.errors import (
 )
 
 __all__ = [
-    "CaptureError", "EvaluationError", "FileError", "InferError", "IsthmusError", "MismatchError", "ParseError",
-    "Refusal", "UnavailableError", "UnsupportedError", "UsageError", "VerifyError",
+    "CaptureError", "EvaluationError", "FileError", "InferError", "IsthmusError", "IsthmusWarning", "MismatchError",
+    "ParseError", "Refusal", "UnavailableError", "UnsupportedError", "UsageError", "VerifyError",
 ]  # fmt: skip

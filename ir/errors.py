@@ -118,3 +118,7 @@ class FileError(IsthmusError):
 
 class MismatchError(IsthmusError):
     """A compiled model and its source disagree."""
+
+
+class IsthmusWarning(UserWarning):
+    """A compiled model is most likely not the one that was meant, though nothing about it is wrong."""

@@ -26,6 +26,30 @@ RELATIONS: Final[dict[str, Callable[[int, int], bool]]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """What the model's own code asked about sizes, and what became of it.
+
+    Attributes:
+        text: the expression in the code.
+        answer: the answer that it got; None where the code does not branch on it.
+        taken: what the code does with that answer: ``goes on at line 7, `keep = nms(boxes)` ``; empty when unknown.
+        other: what it would have done with the other one.
+    """
+
+    text: str
+    answer: bool | None = None
+    taken: str = ""
+    other: str = ""
+
+    def __str__(self) -> str:
+        if self.answer is None:
+            return f"asked in `{self.text}`"
+        answer, opposite = ("yes", "no") if self.answer else ("no", "yes")
+        taken = f" and {self.taken}" if self.taken else ""
+        return f"`{self.text}` was answered {answer}{taken}; {opposite} {self.other or 'is not in the graph'}"
+
+
+@dataclass(frozen=True, slots=True)
 class Assumption:
     """Something that the graph takes for granted about its sizes.
 
@@ -34,12 +58,14 @@ class Assumption:
         left: a dim.
         right: a dim.
         location: the line in the user's model that asked; made by the op that did, where it was one.
+        question: what was asked there, where it was the model's own code that did.
     """
 
     relation: str
     left: Dim
     right: Dim
     location: Location = UNKNOWN
+    question: Question | None = None
 
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"
@@ -49,6 +75,12 @@ class Assumption:
         """The relation in words for the user: which op needs it, too."""
         makers = self.location.made_by
         return f"{self}, which {makers[0]} needs" if makers else str(self)
+
+    @property
+    def in_full(self) -> str:
+        """The same, with the line, and with what was asked there and how it was answered."""
+        placed = f"{self.told} (at {self.location})" if self.location else self.told
+        return placed if self.question is None else f"{placed}: {self.question}"
 
     def holds(self, sizes: Mapping[Symbol, int]) -> bool:
         """Whether it is true at these sizes; not where a side divides by what is 0 there, and so has no value.
@@ -70,6 +102,7 @@ class Symbols:
         assumptions: what was taken for granted, in order, each once.
         location: the place to blame for assumptions made now; builders keep it current.
         asker: the framework's op that is being built, where there is one: what needs the assumptions made now.
+        question: what the model's own code asks now, where it does.
         listener: called with each new assumption before it takes effect; may raise to refuse it.
     """
 
@@ -78,6 +111,7 @@ class Symbols:
         self.assumptions: list[Assumption] = []
         self.location = UNKNOWN
         self.asker = ""
+        self.question: Question | None = None
         self.listener: Callable[[Assumption], None] | None = None
         self._spans: Spans = {}
         self._stated: set[tuple[str, Dim, Dim]] = set()
@@ -123,7 +157,8 @@ class Symbols:
         """Take a relation for granted and write it down, unless that was done before."""
         if (relation, left, right) in self._stated:
             return
-        assumption = Assumption(relation, left, right, self.location.by(self.asker) if self.asker else self.location)
+        place = self.location.by(self.asker) if self.asker else self.location
+        assumption = Assumption(relation, left, right, place, self.question)
         if self.listener is not None:
             self.listener(assumption)
         self._stated.add((relation, left, right))

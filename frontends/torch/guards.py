@@ -29,19 +29,19 @@ def passing(outside: CodeType | None) -> tuple[bool, FrameType] | None:
     Returns:
         None when it goes on with both, or when somebody may catch the exception.
     """
-    frames = _frames(outside)
-    asker = next(frames, None)
+    around = frames(outside)
+    asker = next(around, None)
     if asker is None:
         return None
     answer = _answer(asker.f_code, asker.f_lasti)
     if answer is None or _caught(asker.f_code, asker.f_lasti):
         return None
-    if any(not library(frame.f_code) and _caught(frame.f_code, frame.f_lasti) for frame in frames):
+    if any(not library(frame.f_code) and _caught(frame.f_code, frame.f_lasti) for frame in around):
         return None
     return answer, asker
 
 
-def _frames(outside: CodeType | None) -> Iterator[FrameType]:
+def frames(outside: CodeType | None) -> Iterator[FrameType]:
     """The frames of the program, the innermost first; those of the watcher are left out."""
     frame: FrameType | None = sys._getframe(1)
     inside = True
@@ -64,12 +64,12 @@ def _answer(code: CodeType, offset: int) -> bool | None:
     jump = instructions[place]
     if not jump.opname.startswith("POP_JUMP") or not jump.opname.endswith(("_IF_TRUE", "_IF_FALSE")):
         return None
-    jumps = _raises(instructions, at, at[jump.argval])
-    falls = _raises(instructions, at, place + 1)
+    jumps = raises(instructions, at, at[jump.argval])
+    falls = raises(instructions, at, place + 1)
     return None if jumps == falls else jump.opname.endswith("_TRUE") is falls
 
 
-def _raises(instructions: list[dis.Instruction], at: dict[int, int], place: int) -> bool:
+def raises(instructions: list[dis.Instruction], at: dict[int, int], place: int) -> bool:
     """Whether all ways from a place end in an exception that is raised there."""
     while True:
         step = instructions[place]
@@ -85,7 +85,7 @@ def _raises(instructions: list[dis.Instruction], at: dict[int, int], place: int)
         elif step.opname in _UNCONDITIONAL:
             place = target
         else:
-            return _raises(instructions, at, target) and _raises(instructions, at, place + 1)
+            return raises(instructions, at, target) and raises(instructions, at, place + 1)
 
 
 @lru_cache(256)

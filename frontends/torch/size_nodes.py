@@ -225,7 +225,12 @@ class SizeNode:
         return float(self.hint)
 
     def guard_bool(self, file: Any = None, line: Any = None) -> bool:
-        return bool(self._truth(self.sizes.decide))
+        sizes = self.sizes
+        outer, sizes.asking = sizes.asking, self
+        try:
+            return bool(self._truth(sizes.decide))
+        finally:
+            sizes.asking = outer
 
     bool_ = guard_bool
 

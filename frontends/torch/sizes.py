@@ -23,7 +23,7 @@ from isthmus.ir import dims
 from isthmus.ir.dims import Bound, Dim, Expr, Symbol, bounds, resolve, symbols
 from isthmus.ir.errors import CaptureError
 from isthmus.ir.location import Location
-from isthmus.ir.symbols import Symbols
+from isthmus.ir.symbols import Question, Symbols
 
 
 class Sizes:
@@ -33,6 +33,7 @@ class Sizes:
         graph_symbols: the graph's symbols.
         where: gives the user's line.
         on_size_branch: ``record`` or ``refuse``, for sizes that depend on data.
+        question: what the model's code asks, given the answer that it gets.
 
     Attributes:
         declared: symbols that the user declared dynamic.
@@ -41,15 +42,21 @@ class Sizes:
         cells: parts of the ranges of some symbols. A question that has one answer in all of the part is answered and not
             recorded: another watch has the other parts.
         granted: what may be assumed in spite of that, in words: the other watch assumed it too, and builds on it.
+        asking: the size or truth that Python wants to know now; None while it does not ask.
     """
 
     STAND_IN: Final = 61
     """The size at which a capture runs where only the data can tell."""
 
-    def __init__(self, graph_symbols: Symbols, where: Callable[[], Location], on_size_branch: str = "record") -> None:
+    def __init__(
+        self, graph_symbols: Symbols, where: Callable[[], Location], on_size_branch: str = "record",
+        question: Callable[[bool], Question | None] = lambda answer: None,
+    ) -> None:  # fmt: skip
         self.symbols = graph_symbols
         self.where = where
         self.on_size_branch = on_size_branch
+        self.question = question
+        self.asking: SizeNode | None = None
         self.declared: set[Symbol] = set()
         self.auto: set[Symbol] = set()
         self.notes: list[str] = []
@@ -194,16 +201,31 @@ class Sizes:
     def take_for_granted(self, relation: str, left: Dim, right: Dim) -> None:
         """Records a relation that is not known to hold, or refuses it."""
         where = self.symbols.location = self.where()
+        question = None
+        if self.asking is not None and not self.symbols.asker:
+            question = self.question(bool(self.asking.hint))
         involved = {*symbols(left), *symbols(right)}
         data = sorted(symbol.name for symbol in involved - self.declared)
         if data and self.on_size_branch == "refuse":
             raise CaptureError(
                 f"the model branches on {left} {relation} {right}, and {', '.join(data)} depends on data",
                 location=where,
+                found=None if question is None else str(question),
                 remedy="make the code independent of that size, or set on_size_branch='record' to take this for granted",
             )
         self._facts.add((relation, left, right))
         self._forget()
+        self.symbols.question = question
+        try:
+            self._assume(relation, left, right)
+        finally:
+            self.symbols.question = None
+        self._forget()
+        for symbol in involved & self.declared:
+            if symbol.lo == symbol.hi and symbol.joined is None:
+                self.fix(symbol.dim, int(symbol.lo))
+
+    def _assume(self, relation: str, left: Dim, right: Dim) -> None:
         if relation == "==":
             self.symbols.unify(left, right)
         elif relation == "!=":
@@ -213,10 +235,6 @@ class Sizes:
             if isinstance(left, int):  # so that the symbol stands on the left, where its range is narrowed
                 relation, left, right = MIRRORED[relation], right, left
             self.symbols.constrain(relation, left, right)
-        self._forget()
-        for symbol in involved & self.declared:
-            if symbol.lo == symbol.hi and symbol.joined is None:
-                self.fix(symbol.dim, int(symbol.lo))
 
     def _exclude(self, left: Dim, right: Dim) -> None:
         """Takes an excluded end off a symbol's range."""

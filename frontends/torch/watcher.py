@@ -14,6 +14,7 @@ from isthmus.frontends.torch.aliases import Aliases, Entry, Unknown, doubt, elem
 from isthmus.frontends.torch.calls import Plan, plan_of
 from isthmus.frontends.torch.lowering import Lowering, dtype_of, torch_dtype
 from isthmus.frontends.torch.provenance import Provenance
+from isthmus.frontends.torch.questions import question
 from isthmus.frontends.torch.size_nodes import Ratio, SizeNode
 from isthmus.frontends.torch.sizes import Sizes
 from isthmus.frontends.torch.specials import SPECIALS
@@ -91,7 +92,9 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         self.graph = Graph("main")
         self.provenance = Provenance()
-        self.sizes = Sizes(self.graph.symbols, self.provenance.here, on_size_branch)
+        self.sizes = Sizes(
+            self.graph.symbols, self.provenance.here, on_size_branch, lambda answer: question(self.provenance.outside, answer)
+        )
         self.w = Writer(Builder(self.graph), self.sizes)
         self.aliases = Aliases(self.w, self._written)
         self.refusals: dict[tuple[str, str], Refusal] = {}

@@ -1,0 +1,73 @@
+"""What the model's own code asks, in its own words, and where it goes on with either answer; read off the bytecode."""
+
+from __future__ import annotations
+
+import dis
+import linecache
+from functools import lru_cache
+from types import CodeType
+
+from isthmus.frontends.torch.guards import frames, raises
+from isthmus.frontends.torch.provenance import library
+from isthmus.ir.symbols import Question
+
+
+def question(outside: CodeType | None, answer: bool) -> Question | None:
+    """The question that is being asked.
+
+    Args:
+        outside: the function that runs the model; the frames around it are not the model's.
+        answer: what it is answered.
+
+    Returns:
+        None where no code of the model's is running, or its source is not there.
+    """
+    asker = next((frame for frame in frames(outside) if not library(frame.f_code)), None)
+    return None if asker is None else _question(asker.f_code, asker.f_lasti, answer)
+
+
+@lru_cache(256)
+def _question(code: CodeType, offset: int, answer: bool) -> Question | None:
+    steps = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
+    at = {each.offset: place for place, each in enumerate(steps)}
+    place = max(at[each] for each in at if each <= offset)  # during a call the offset is that of the call's inline cache
+    branch = place + (steps[place].opname == "TO_BOOL")
+    jump = steps[branch]
+    jumps = jump.opname.startswith("POP_JUMP") and jump.opname.endswith(("_IF_TRUE", "_IF_FALSE"))
+    # What a jump looks at is what the step before it made.
+    text = _text(code.co_filename, steps[place - 1 if jumps else place])
+    if not text:
+        return None
+    if not jumps:
+        return Question(text)
+    there, next_to_it = at[jump.argval], branch + 1
+    taken, other = (there, next_to_it) if jump.opname.endswith("_IF_TRUE") is answer else (next_to_it, there)
+    if raises(steps, at, other):
+        left = "would raise an exception"
+    else:
+        left = _told("would go on", _way(code.co_filename, steps, other, jump))
+    return Question(text, answer, _told("goes on", _way(code.co_filename, steps, taken, jump)), left)
+
+
+def _told(what: str, line: str) -> str:
+    return f"{what} at {line}" if line else ""
+
+
+def _way(file: str, steps: list[dis.Instruction], place: int, jump: dis.Instruction) -> str:
+    """The line with which the code goes on at a place; empty where it is the one that asks."""
+    lines = (step.positions.lineno for step in steps[place:] if step.positions and step.positions.lineno)
+    line = next(lines, 0)
+    text = linecache.getline(file, line).strip()
+    same = jump.positions is not None and line == jump.positions.lineno
+    return f"line {line}, `{text}`" if text and not same else ""
+
+
+def _text(file: str, step: dis.Instruction) -> str:
+    """The expression that an instruction is of, on one line."""
+    where = step.positions
+    if where is None or where.lineno is None or where.end_lineno is None:
+        return ""
+    lines = [linecache.getline(file, line).encode() for line in range(where.lineno, where.end_lineno + 1)]
+    lines[-1] = lines[-1][: where.end_col_offset]
+    lines[0] = lines[0][where.col_offset or 0 :]
+    return " ".join(line.decode(errors="replace").strip() for line in lines)
