@@ -6,17 +6,20 @@ import dataclasses
 import gc
 import inspect
 import time
+import warnings as python_warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
 from isthmus.backends import registry
 from isthmus.compiled import Compiled
-from isthmus.ir.errors import CaptureError, UsageError
+from isthmus.ir.errors import CaptureError, IsthmusWarning, UsageError
 from isthmus.passes import PassRecord, cleanup_passes, count_nodes, default_passes, legalize, run_passes
+from isthmus.pruning import early_exit, pruned
 from isthmus.report import PassReport, Report
 
 if TYPE_CHECKING:
@@ -25,8 +28,11 @@ if TYPE_CHECKING:
     from isthmus.frontends.weight_files import Source
     from isthmus.passes import Pass
 
-FRONTENDS = {"torch": "isthmus.frontends.torch"}
+FRONTENDS = {"torch": "isthmus.frontends.torch", "onnx": "isthmus.frontends.onnx"}
 """The frontend for models whose class comes from a package of this name."""
+
+FILES = {".onnx": "isthmus.frontends.onnx"}
+"""The frontend for files by the ending of their names."""
 
 Stage = Literal["captured", "passes", "legal"]
 
@@ -147,6 +153,12 @@ def lower(
     graph = captured.graph
     if not graph.outputs:
         raise CaptureError(f"{report.model} has no tensor among its results: there is nothing to compute")
+    report.pruned = pruned(captured)
+    if (warning := early_exit(graph, report.pruned)) is not None:
+        captured.warnings.append(warning)
+    for warning in captured.warnings:
+        python_warnings.warn(warning, IsthmusWarning, stacklevel=3)
+    report.warnings = list(captured.warnings)
     report.capture_seconds = dict(captured.seconds)
     report.notes += captured.notes
     report.nodes["captured"] = count_nodes(graph)
@@ -159,7 +171,7 @@ def lower(
     if until == "legal":
         tell("legalize")
         with _stage(report, "legalize"):
-            record = legalize(graph, backend, captured.output_names)
+            record = _legalize(captured, backend)
         report.legalized = dict(record.counts)
         with _stage(report, "cleanup"):
             records = run_passes(graph, cleanup_passes(), verify=verify_ir)
@@ -170,6 +182,19 @@ def lower(
     report.assumptions = [assumption.in_full for assumption in graph.symbols.assumptions]
     report.weights_bytes = sum({weight.key: weight.nbytes for weight in graph.weights()}.values())
     return captured, report, backend
+
+
+def _legalize(captured: Captured, backend: Backend) -> PassRecord:
+    """Legalizes the graph. What may be empty may be so where the target's form is the same then, and not worse."""
+    for symbol in captured.perhaps_empty:
+        symbol.lo = 1
+    record = legalize(captured.graph, backend, captured.output_names)
+    for symbol in captured.perhaps_empty:
+        symbol.lo = 0
+    if captured.perhaps_empty and any(backend.legal(node) is not None for node in captured.graph.walk()):
+        for symbol in captured.perhaps_empty:
+            symbol.lo = 1
+    return record
 
 
 @contextmanager
@@ -191,6 +216,8 @@ def _told(record: PassRecord) -> PassReport:
 
 
 def _name(model: Any) -> str:
+    if isinstance(model, (str, Path)):
+        return Path(model).name
     return str(getattr(model, "__name__", model.__class__.__name__))
 
 
@@ -220,6 +247,11 @@ def _frontend(model: Any) -> Any:
     Raises:
         UsageError: no frontend takes such a model.
     """
+    if isinstance(model, (str, Path)):
+        found = FILES.get(Path(model).suffix)
+        if found is None:
+            raise UsageError(f"no frontend takes a file like {model}", expected=f"a name that ends in {', '.join(FILES)}")
+        return import_module(found)
     # A plain function says nothing of its framework; so far there is one.
     packages = ["torch"] if inspect.isroutine(model) else [base.__module__.partition(".")[0] for base in type(model).__mro__]
     for package in packages:

@@ -163,12 +163,11 @@ def _instance_norm(e: Emitter, node: Node, x: str, scale: str | None, bias: str 
     return e.op("InstanceNormalization", x, scale, bias, epsilon=node.attrs["eps"])
 
 
-@emits("group_norm", since=21)
+@emits("group_norm")
 def _group_norm(e: Emitter, node: Node, x: str, scale: str | None, bias: str | None) -> Any:
-    scale, bias = _channel_vector(e, node, scale, 1), _channel_vector(e, node, bias, 0)
-    if 0 in shape_of(node):
-        refuse("onnxruntime does not normalize what has no elements")
-    return e.op("GroupNormalization", x, scale, bias, num_groups=node.attrs["groups"], epsilon=node.attrs["eps"])
+    # The standard's function takes the mean of squares less the square of the mean, and onnxruntime runs that: around 100
+    # two digits are left, around 1000 nan.
+    return refuse("onnxruntime's GroupNormalization loses the variance where the mean is great")
 
 
 # ---- attention

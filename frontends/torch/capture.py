@@ -182,7 +182,7 @@ def capture(
     if options.second_watch and first.watcher.sizes.declared:
         second = time.perf_counter()
         first = settle(first, once)
-        confirm(first, once, inputs.ranges())
+        confirm(first, once, inputs.ranges(), inputs.unbounded)
         first.limit()
         seconds["second watch"] = time.perf_counter() - second
     graph = first.graph
@@ -194,6 +194,7 @@ def capture(
     captured = TorchCaptured(graph, [leaf.name for leaf in inputs.leaves], [], notes, seconds)
     captured.source, captured.inputs, captured.spec, captured.leaves = source, inputs, first.spec, first.leaves
     captured.weights, captured.given = [*held, *files.values()], given
+    captured.perhaps_empty = first.perhaps_empty
     captured.written = list(first.written)
     captured.notes += [*first.watcher.notes, *first.watcher.sizes.notes]
     captured.notes += _other_paths(source)
@@ -241,6 +242,8 @@ def _watch(
     graph = watcher.graph
     watcher.sizes.declared, watcher.sizes.auto = inputs.declare(graph.symbols, hints)
     watcher.sizes.cells = {graph.symbols.by_name[name]: cell for name, cell in cells.items()}
+    for symbol, (least, _) in watcher.sizes.cells.items():
+        symbol.lo = min(symbol.lo, least)
     watcher.sizes.granted = granted
     for each in multiples:
         watcher.sizes.declared |= set(each.join(graph.symbols, hints[each.name]))

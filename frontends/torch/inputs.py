@@ -99,6 +99,7 @@ class Inputs:
         leaves: the tensors, in order.
         spec: the structure of ``(args, kwargs)``.
         flat: all leaves of the structure; a `Leaf` for a tensor.
+        unbounded: names of dynamic sizes without a least one: `torch.export.Dim.DYNAMIC` and ``AUTO`` say none.
 
     Raises:
         UsageError: the arguments do not fit the parameters, or the dynamic shapes do not fit the arguments.
@@ -115,6 +116,7 @@ class Inputs:
             self.args, self.kwargs = pytree.tree_unflatten(leaves, self.spec)
         self.leaves: list[Leaf] = []
         self.flat: list[Any] = []
+        self.unbounded: set[str] = set()
         self._of: dict[int, Leaf] = {}
         arguments = _arguments(call, self.args, self.kwargs)
         paths: dict[int, str] = {}
@@ -252,6 +254,8 @@ class Inputs:
                     derived.append((leaf, axis, request))
                     continue
                 name, lo, hi, may_fix = request
+                if hasattr(word, "type") and getattr(word, "min", None) is None:
+                    self.unbounded.add(name)
                 symbol = declared.get(name)
                 if symbol is None:
                     symbol = declared[name] = table.declare(name, lo, hi, hints.get(name, size))

@@ -55,6 +55,7 @@ class Watch:
         written: parameters and buffers that the model wrote to, with their last value.
         dropped: assumptions that were found to say nothing about the model.
         limits: sizes that were not looked at: a symbol, the least size that was, and the line that asked.
+        perhaps_empty: sizes that the graph was found to hold for down to 0.
     """
 
     graph: Graph
@@ -64,6 +65,7 @@ class Watch:
     written: dict[str, Value]
     dropped: list[Assumption] = field(default_factory=list)
     limits: list[tuple[Symbol, int, Location]] = field(default_factory=list)
+    perhaps_empty: list[Symbol] = field(default_factory=list)
 
     def limit(self) -> None:
         """Writes down the limits."""
@@ -72,13 +74,14 @@ class Watch:
             self.graph.symbols.constrain(">=", symbol.dim, least)
 
 
-def confirm(first: Watch, once: Once, ranges: Ranges) -> None:
+def confirm(first: Watch, once: Once, ranges: Ranges, unbounded: Collection[str] = ()) -> None:
     """Watches the model at other sizes, and drops what it takes for granted about sizes for nothing.
 
     Args:
         first: the first watch; assumptions and ranges of its graph may become fewer and wider.
         once: watches again.
         ranges: what each size was declared to be within.
+        unbounded: sizes that may be 0 where the graph is the same then.
 
     Raises:
         CaptureError: the model computes something else at other sizes; the first difference is in the message.
@@ -95,7 +98,7 @@ def confirm(first: Watch, once: Once, ranges: Ranges) -> None:
             table.assumptions = kept
             symbol.lo, symbol.hi = _narrowed(symbol, kept, *declared)
     if not split:
-        _compare(first, once)
+        _compare(first, once, unbounded)
 
 
 def _splits(watch: Watch, ranges: Ranges) -> dict[tuple[Symbol, _Cell], None]:
@@ -184,10 +187,34 @@ def _difference(first: Watch, other: Watch) -> str | None:
     return difference(first.graph, other.graph)
 
 
-def _compare(first: Watch, once: Once) -> None:
+def _reach_0(first: Watch, once: Once, hints: Mapping[str, int], unbounded: Collection[str]) -> bool:
+    """Lets sizes be 0 when the graph is the same at other sizes where nothing is taken for granted about their least."""
+    table = first.graph.symbols
+    sizes = [s for s in first.watcher.sizes.declared if s.name in unbounded and s.joined is None and s.lo == 1]
+    if not sizes or first.dropped:
+        return False
+    try:
+        other = once(hints, {symbol.name: (0, symbol.hi) for symbol in sizes}, ())
+    except IsthmusError:  # the model says no to what may be empty
+        return False
+    for symbol in sizes:
+        symbol.lo = 0
+    table.remember()
+    if _difference(first, other) is None:
+        first.perhaps_empty = sizes
+        return True
+    for symbol in sizes:
+        symbol.lo = 1
+    table.remember()
+    return False
+
+
+def _compare(first: Watch, once: Once, unbounded: Collection[str]) -> None:
     declared = first.watcher.sizes.declared
     hints = _other_sizes(first, [*first.graph.symbols.assumptions, *first.dropped], {})
     if hints is None or all(symbol.hint == hints.get(symbol.name) for symbol in declared):
+        return
+    if _reach_0(first, once, hints, unbounded):
         return
     sizes = ", ".join(f"{name}={size}" for name, size in hints.items())
     other = once(hints, {}, ())

@@ -199,3 +199,13 @@ def test_squares_and_cubes_are_one_node_and_a_known_power_is_squares() -> None:
     for exponent, nodes in ((2, 1), (3, 1), (4, 2), (5, 3)):
         m = Model()
         assert m.emit(m.b.pow(m.input(3, dtype=T.i64), m.b.constant(exponent, T.i64))).node_count == nodes
+
+
+@pytest.mark.parametrize("opset", [18, NEWEST])
+@pytest.mark.parametrize("shape", [(2, 6), (2, 6, 5), (2, 6, 3, 4)])
+def test_a_group_norm_of_a_great_mean(shape: tuple[int, ...], opset: int) -> None:
+    m = Model()
+    artefact = m.emit(m.b.group_norm(m.input(*shape), groups=2), opset=opset)
+    x = f(*shape)
+    (near,), (far,) = artefact.run([x]), artefact.run([x + np.float32(1000)])
+    np.testing.assert_allclose(far, near, atol=2e-3)
