@@ -6,20 +6,17 @@ import dataclasses
 import gc
 import inspect
 import time
-import warnings as python_warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
 from isthmus.backends import registry
 from isthmus.compiled import Compiled
-from isthmus.ir.errors import CaptureError, IsthmusWarning, UsageError
+from isthmus.ir.errors import CaptureError, UsageError
 from isthmus.passes import PassRecord, cleanup_passes, count_nodes, default_passes, legalize, run_passes
-from isthmus.pruning import early_exit, pruned
 from isthmus.report import PassReport, Report
 
 if TYPE_CHECKING:
@@ -28,11 +25,8 @@ if TYPE_CHECKING:
     from isthmus.frontends.weight_files import Source
     from isthmus.passes import Pass
 
-FRONTENDS = {"torch": "isthmus.frontends.torch", "onnx": "isthmus.frontends.onnx"}
+FRONTENDS = {"torch": "isthmus.frontends.torch"}
 """The frontend for models whose class comes from a package of this name."""
-
-FILES = {".onnx": "isthmus.frontends.onnx"}
-"""The frontend for files by the ending of their names."""
 
 Stage = Literal["captured", "passes", "legal"]
 
@@ -153,12 +147,6 @@ def lower(
     graph = captured.graph
     if not graph.outputs:
         raise CaptureError(f"{report.model} has no tensor among its results: there is nothing to compute")
-    report.pruned = pruned(captured)
-    if (warning := early_exit(graph, report.pruned)) is not None:
-        captured.warnings.append(warning)
-    for warning in captured.warnings:
-        python_warnings.warn(warning, IsthmusWarning, stacklevel=3)
-    report.warnings = list(captured.warnings)
     report.capture_seconds = dict(captured.seconds)
     report.notes += captured.notes
     report.nodes["captured"] = count_nodes(graph)
@@ -216,8 +204,6 @@ def _told(record: PassRecord) -> PassReport:
 
 
 def _name(model: Any) -> str:
-    if isinstance(model, (str, Path)):
-        return Path(model).name
     return str(getattr(model, "__name__", model.__class__.__name__))
 
 
@@ -247,11 +233,6 @@ def _frontend(model: Any) -> Any:
     Raises:
         UsageError: no frontend takes such a model.
     """
-    if isinstance(model, (str, Path)):
-        found = FILES.get(Path(model).suffix)
-        if found is None:
-            raise UsageError(f"no frontend takes a file like {model}", expected=f"a name that ends in {', '.join(FILES)}")
-        return import_module(found)
     # A plain function says nothing of its framework; so far there is one.
     packages = ["torch"] if inspect.isroutine(model) else [base.__module__.partition(".")[0] for base in type(model).__mro__]
     for package in packages:
