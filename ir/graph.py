@@ -200,7 +200,7 @@ class Node:
         if graph is None:
             return
         for region in self.regions:
-            region._release()
+            region.release()
         for index, operand in enumerate(self.operands):
             if operand is not None:
                 operand.uses.pop((self, index), None)
@@ -435,7 +435,7 @@ class Graph:
         self._count -= 1
         self.touch()
 
-    def _release(self) -> None:
+    def release(self) -> None:
         """Forgets all uses that this nested graph makes of values, its own and outer ones."""
         for graph in list(self.graphs()):
             for index, output in enumerate(graph._outputs):

@@ -1,16 +1,27 @@
-"""Nested graphs: branches and loops of `torch.cond` and `torch.while_loop`, and modules kept whole."""
+"""Nested graphs: the bodies of `torch.cond`, `while_loop`, `scan`, `associative_scan` and `map`, and modules kept whole.
+
+Each body is watched once, into a graph of its own that may use values from around it. What it makes stays in there: what
+is known of views is put back when it ends, and a tensor or size of its own that turns up outside is refused. A number
+among what a body gets or gives is a size, bound where it is known: at the beginning of each turn, and after the loop.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch.utils import _pytree as pytree
 
+from isthmus.frontends.torch import leaving
+from isthmus.frontends.torch.aliases import Entry
 from isthmus.frontends.torch.inputs import flatten
+from isthmus.frontends.torch.tensors import Watched
+from isthmus.ir import dims
 from isthmus.ir.builder import Builder
+from isthmus.ir.dims import INF, Bound, Dim, Symbol, symbols
 from isthmus.ir.dtypes import bool_, i64
 from isthmus.ir.errors import CaptureError
 from isthmus.ir.graph import Graph, Node, Value
@@ -22,25 +33,29 @@ if TYPE_CHECKING:
 
 @contextmanager
 def region(watcher: Watcher, name: str) -> Iterator[Graph]:
-    """New nodes go into a nested graph, for a while; what is taken anew from views there is forgotten after it."""
-    w, aliases = watcher.w, watcher.aliases
+    """New nodes go into a nested graph, for a while; what holds in there only is forgotten after it."""
+    w, aliases, sizes = watcher.w, watcher.aliases, watcher.sizes
     graph = Graph(name, watcher.graph.symbols)
-    outer, journal, inside = w.b, aliases.journal, watcher.inside
+    outer, journal, inside, items = w.b, aliases.journal, watcher.inside, watcher.items
+    before = set(watcher.graph.symbols.by_name.values())
     w.b = Builder(graph, None, outer.location)
-    aliases.journal, watcher.inside = [], set()
+    aliases.journal, watcher.inside, watcher.items = [], {}, dict(items)
     try:
         yield graph
     finally:
         for entry, value, version in reversed(aliases.journal):
             entry.value, entry.version = value, version
-        w.b, aliases.journal, watcher.inside = outer, journal, inside
+        for entry in watcher.inside:
+            entry.home = None
+        sizes.ended.update(symbol for symbol in watcher.graph.symbols.by_name.values() if symbol not in before)
+        w.b, aliases.journal, watcher.inside, watcher.items = outer, journal, inside, items
 
 
 def higher_order(watcher: Watcher, func: Any, args: Any, kwargs: Any) -> Any:
     """A control-flow operator.
 
     Raises:
-        CaptureError: it is an unknown one.
+        CaptureError: it is an unknown one, or its functions do not fit each other.
     """
     name = func.__name__ if hasattr(func, "__name__") else str(func)
     build = _OPERATORS.get(name)
@@ -53,98 +68,285 @@ def higher_order(watcher: Watcher, func: Any, args: Any, kwargs: Any) -> Any:
     return build(watcher, *args, **kwargs)
 
 
-def _run(watcher: Watcher, body: Callable[..., Any], arguments: Sequence[Any], graph: Graph) -> pytree.TreeSpec:
-    """Runs a body under the watcher and makes its results the outputs of its graph."""
+# ---- what bodies get and give
+
+
+@dataclass
+class _Leaf:
+    """A tensor or a whole number that a body gets or gives, as it is there.
+
+    Attributes:
+        item: the tensor, int or SymInt.
+        value: its value.
+        lo, hi: between what a number lies.
+        strides, certain: how a tensor lies; see `Entry`.
+    """
+
+    item: Any
+    value: Value
+    lo: Bound = 0
+    hi: Bound = 0
+    strides: tuple[Dim, ...] | None = None
+    certain: bool = True
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a number."""
+        return not isinstance(self.item, torch.Tensor)
+
+    def __str__(self) -> str:
+        if self.is_number:
+            return "an integer"
+        shape = ", ".join(str(size) for size in self.value.tensor.shape or ())
+        return f"{self.value.tensor.dtype}[{shape}]"
+
+    def like(self, other: _Leaf) -> bool:
+        """Whether both can be the same result."""
+        if self.is_number or other.is_number:
+            return self.is_number and other.is_number
+        mine, theirs = self.value.tensor, other.value.tensor
+        return mine.dtype is theirs.dtype and mine.rank == theirs.rank
+
+
+def _leaf(watcher: Watcher, item: Any) -> _Leaf:
+    if isinstance(item, torch.Tensor):
+        entry = watcher.entry(item)
+        return _Leaf(item, watcher.value(item), strides=entry.strides, certain=entry.certain)
+    if item.__class__ is int or isinstance(item, torch.SymInt):
+        dim = watcher.sizes.take(item)
+        return _Leaf(item, watcher.w.tensor(dim, i64), *dims.bounds(dim))
+    raise _error(watcher, f"a branch or the body of a loop gets or gives {item!r}", "give it tensors and integers only")
+
+
+def _error(watcher: Watcher, message: str, remedy: str | None = None) -> CaptureError:
+    return CaptureError(message, location=watcher.provenance.here(), remedy=remedy)
+
+
+@dataclass
+class _Given:
+    """What a body gave: its structure, and what is in it; None where nothing is."""
+
+    spec: pytree.TreeSpec
+    leaves: list[_Leaf | None]
+
+    @property
+    def values(self) -> list[Value]:
+        """The values in it."""
+        return [leaf.value for leaf in self.leaves if leaf is not None]
+
+    def rebuild(self, items: Sequence[Any]) -> Any:
+        """The structure with these in it."""
+        new = iter(items)
+        return pytree.tree_unflatten([leaf if leaf is None else next(new) for leaf in self.leaves], self.spec)
+
+
+def _run(watcher: Watcher, body: Callable[..., Any], arguments: Sequence[Any]) -> _Given:
+    """Runs a body under the watcher."""
     with watcher:
-        results = body(*arguments)
-    leaves, spec = flatten(results)
-    graph.set_outputs([watcher.output(leaf) for leaf in leaves])
-    return spec
+        items, spec = flatten(body(*arguments))
+    return _Given(spec, [None if item is None else _leaf(watcher, item) for item in items])
 
 
-def _condition(watcher: Watcher, predicate: Any) -> Value:
+def _tensor(watcher: Watcher, value: Value, *leaves: _Leaf) -> Watched:
+    """A tensor that is one of these at a time: it lies as they do, where all lie alike."""
+    strides = leaves[0].strides
+    certain = all(leaf.certain and leaf.strides == strides for leaf in leaves)
+    if not watcher.sizes.ended.isdisjoint(symbol for stride in strides or () for symbol in symbols(stride)):
+        strides, certain = None, False
+    return watcher.tensor(value, Entry(value, strides, certain))
+
+
+def _argument(watcher: Watcher, value: Value, leaf: _Leaf) -> Watched:
+    """An argument of a body, which may not be written to: in one turn it is what stands outside."""
+    tensor = _tensor(watcher, value, leaf)
+    assert watcher.inside is not None, "a body is being watched"
+    watcher.inside[tensor.entry] = False
+    return tensor
+
+
+# ---- branches
+
+
+def _predicate(watcher: Watcher, predicate: Any) -> bool | Value:
+    """A bool where it is the same for all inputs, else a scalar."""
+    w = watcher.w
+    if isinstance(predicate, torch.SymBool):
+        return _relation(watcher, predicate.node.expr)
+    if not isinstance(predicate, torch.Tensor):
+        return bool(predicate)
     value = watcher.value(predicate)
-    if watcher.w.dims(value):
-        value = watcher.w.b.reshape(value, shape=[])
-    return watcher.w.cast(value, bool_)
+    content = w.knowledge.content(value)
+    if content is not None and content.size == 1:
+        return bool(content.reshape(-1)[0])
+    return w.cast(w.b.reshape(value, shape=[]) if w.dims(value) else value, bool_)
+
+
+def _relation(watcher: Watcher, expr: Any) -> bool | Value:
+    """What a `SizeNode` holds for a bool, as a scalar."""
+    if isinstance(expr, bool):
+        return expr
+    word, left, right = expr
+    b = watcher.w.b
+    if word in _CONNECTIVES:
+        return getattr(b, _CONNECTIVES[word])(*(_scalar(watcher, _relation(watcher, part)) for part in (left, right)))
+    known = watcher.sizes.known(word, left, right)
+    if known is not None:
+        return known
+    return getattr(b, _COMPARISONS[word])(watcher.w.tensor(left, i64), watcher.w.tensor(right, i64))
+
+
+def _scalar(watcher: Watcher, predicate: bool | Value) -> Value:
+    return predicate if isinstance(predicate, Value) else watcher.w.tensor(predicate, bool_)
 
 
 def _cond(watcher: Watcher, predicate: Any, true: Any, false: Any, operands: Sequence[Any]) -> Any:
-    if isinstance(predicate, (bool, torch.SymBool)):
-        return (true if predicate else false)(*operands)
-    graphs = []
-    spec = None
+    taken = _predicate(watcher, predicate)
+    if isinstance(taken, bool):
+        with watcher:
+            return (true if taken else false)(*operands)
+    graphs, found = [], []
     for name, body in (("then", true), ("else", false)):
         with region(watcher, name) as graph:
-            found = _run(watcher, body, operands, graph)
-        if spec is not None and found != spec:
-            raise CaptureError("the branches of torch.cond return different structures", location=watcher.provenance.here())
-        spec = found
+            found.append(_run(watcher, body, operands))
+            graph.set_outputs(found[-1].values)
         graphs.append(graph)
-    node = watcher.w.b.emit("if", [_condition(watcher, predicate)], {}, graphs)
-    assert spec is not None
-    return pytree.tree_unflatten([watcher.tensor(result) for result in node.results], spec)
+    then, other = found
+    if then.spec != other.spec or [leaf is None for leaf in then.leaves] != [leaf is None for leaf in other.leaves]:
+        raise _error(watcher, "the branches of torch.cond return different structures")
+    pairs = [(a, b) for a, b in zip(then.leaves, other.leaves, strict=True) if a is not None and b is not None]
+    for a, b in pairs:
+        if not a.like(b):
+            raise _error(watcher, f"one branch of torch.cond returns {a}, the other {b}", "return one dtype and as many dims")
+    node = watcher.w.b.emit("if", [taken], {}, graphs)
+    return then.rebuild([_merged(watcher, value, a, b) for value, (a, b) in zip(node.results, pairs, strict=True)])
+
+
+def _merged(watcher: Watcher, value: Value, then: _Leaf, other: _Leaf) -> Any:
+    """A result of a branch."""
+    if not then.is_number:
+        return _tensor(watcher, value, then, other)
+    if then.item.__class__ is int and other.item.__class__ is int and then.item == other.item:
+        return then.item
+    return leaving.bound(watcher, value, min(then.lo, other.lo), max(then.hi, other.hi))
+
+
+# ---- loops
 
 
 def _loop(
-    watcher: Watcher, first: Value | None, carried: Sequence[Any], scanned: Sequence[Any], turn: Callable[..., Any],
-) -> list[Any]:  # fmt: skip
-    """A loop: ``turn(*carried, *slices)`` gives whether to go on (None for always), the carried results and the others."""
-    w, b = watcher.w, watcher.w.b
-    start, whole = [watcher.output(item) for item in carried], [watcher.output(item) for item in scanned]
-    with region(watcher, "body") as graph:
-        graph.add_input(Tensor(i64, ()), "turn")
-        slices = [Tensor(value.tensor.dtype, w.dims(value)[1:]) for value in whole]
-        arguments = [graph.add_input(type) for type in (*(value.type for value in start), *slices)]
-        with watcher:
-            again, results = turn(*map(watcher.tensor, arguments))
-        going = w.tensor(True, bool_) if again is None else _condition(watcher, again)
-        graph.set_outputs([going, *(watcher.output(leaf) for leaf in results)])
-    node = b.emit("loop", [None, first, *start, *whole], {"carried": len(start)}, [graph])
-    return [watcher.tensor(result) for result in node.results]
+    watcher: Watcher, first: bool | Value, carried: Sequence[Any], scanned: Sequence[Any], body: Callable[..., Any],
+    test: Callable[..., Any] | None = None,
+) -> tuple[_Given, list[Any]]:  # fmt: skip
+    """A loop.
+
+    Args:
+        first: whether there is a first turn; a loop over `scanned` has as many as there are elements.
+        carried: what goes from turn to turn.
+        scanned: what the turns get one element of each.
+        body: gives the new carried values, then others, of the carried values and the slices.
+        test: whether there is another turn, of the new carried values; always, while there are elements, for None.
+
+    Returns:
+        What the body gave, and in its place what the loop does: the last carried values (those before it after no turn),
+        and the others along a new first axis.
+    """
+    table = watcher.graph.symbols
+    start, whole = [_leaf(watcher, item) for item in carried], [_leaf(watcher, item) for item in scanned]
+    slices = [Tensor(leaf.value.tensor.dtype, watcher.w.dims(leaf.value)[1:]) for leaf in whole]
+    count, lows = len(start), [leaf.lo for leaf in start]
+    while True:
+        assumed, known = list(table.assumptions), set(table.by_name.values())
+        with region(watcher, "body") as graph:
+            graph.add_input(Tensor(i64, ()), "turn")
+            inputs = [graph.add_input(type) for type in (*(leaf.value.type for leaf in start), *slices)]
+            arguments = [
+                leaving.bound(watcher, value, low, hint=watcher.sizes.hint(watcher.sizes.take(leaf.item)))
+                if leaf.is_number
+                else _argument(watcher, value, leaf)
+                for leaf, value, low in zip(start, inputs, lows, strict=False)
+            ]
+            arguments += [
+                _argument(watcher, value, replace(leaf, strides=None, certain=leaf.certain and leaf.strides is None))
+                for leaf, value in zip(whole, inputs[count:], strict=True)
+            ]
+            given = _run(watcher, body, arguments)
+            ends = given.leaves[:count]
+            _check(watcher, start, ends, known)
+            with watcher:
+                again = True if test is None else _predicate(watcher, test(*(leaf.item for leaf in ends if leaf is not None)))
+            graph.set_outputs([_scalar(watcher, again), *given.values])
+        least = [-INF if leaf is None or leaf.lo < low else low for leaf, low in zip(ends, lows, strict=True)]
+        if least == lows:
+            break
+        # A number may fall from turn to turn: once more, with no word about how low it is.
+        graph.release()
+        table.assumptions, lows = assumed, least
+    enters = None if first is True else _scalar(watcher, first)
+    operands = [None, enters, *(leaf.value for leaf in (*start, *whole))]
+    node = watcher.w.b.emit("loop", operands, {"carried": count}, [graph])
+    final: list[Any] = [
+        leaving.bound(watcher, value, low) if leaf.is_number else _tensor(watcher, value, leaf, end or leaf)
+        for leaf, end, value, low in zip(start, ends, node.results, lows, strict=False)
+    ]
+    return given, [*final, *map(watcher.tensor, node.results[count:])]
+
+
+def _check(watcher: Watcher, start: Sequence[_Leaf], ends: Sequence[_Leaf | None], known: set[Symbol]) -> None:
+    """Raises CaptureError where a turn hands on something else than what it got.
+
+    Args:
+        start: what it got, as it was before the loop.
+        ends: what it hands on.
+        known: the symbols that there are outside of it.
+    """
+    if len(ends) != len(start):
+        raise _error(watcher, f"the body of a loop returns {len(ends)} values for the {len(start)} carried ones")
+    for index, (leaf, end) in enumerate(zip(start, ends, strict=True)):
+        fits = end is not None and leaf.like(end)
+        sizes = zip(leaf.value.tensor.shape or (), end.value.tensor.shape or (), strict=True) if end and fits else ()
+        for before, after in sizes:
+            same = watcher.w.same(before, after)
+            fits &= bool(same) or (same is None and known.issuperset(symbols(after)))
+        if not fits:
+            raise _error(
+                watcher, f"the carried value {index} of a loop is {leaf} before a turn and {end} after it",
+                "carry tensors of one dtype and shape: pad them to the largest",
+            )  # fmt: skip
 
 
 def _while_loop(watcher: Watcher, test: Any, body: Any, carried: Sequence[Any], extra: Sequence[Any] = ()) -> Any:
     with watcher:
-        first = test(*carried, *extra)
-
-    def turn(*values: Any) -> tuple[Any, list[Any]]:
-        results = flatten(body(*values, *extra))[0]
-        return test(*results, *extra), results
-
-    return tuple(_loop(watcher, _condition(watcher, first), carried, (), turn))
+        first = _predicate(watcher, test(*carried, *extra))
+    given, results = _loop(
+        watcher, first, carried, (), lambda *values: body(*values, *extra), lambda *values: test(*values, *extra)
+    )
+    return given.rebuild(results)
 
 
 def _scan(watcher: Watcher, body: Any, init: Sequence[Any], xs: Sequence[Any], extra: Sequence[Any] = ()) -> Any:
-    return _loop(watcher, None, init, xs, lambda *values: (None, flatten(body(*values, *extra))[0]))
+    given, results = _loop(watcher, True, init, xs, lambda *values: body(*values, *extra))
+    return given.rebuild(results)
 
 
-def _map(watcher: Watcher, body: Any, xs: Sequence[Any], extra: Sequence[Any] = (), mutated_arg_indices: Any = ()) -> Any:
-    structure: list[pytree.TreeSpec] = []
-    if mutated_arg_indices:
-        raise CaptureError("the body of torch's map writes to its arguments", location=watcher.provenance.here())
-
-    def turn(*values: Any) -> tuple[Any, list[Any]]:
-        leaves, spec = flatten(body(*values, *extra))
-        structure.append(spec)
-        return None, leaves
-
-    results = _loop(watcher, None, (), xs, turn)
-    return pytree.tree_unflatten(results, structure[0])
+def _map(watcher: Watcher, body: Any, xs: Sequence[Any], extra: Sequence[Any] = (), mutated_arg_indices: str = "") -> Any:
+    return _scan(watcher, body, (), xs, extra)  # a write to an argument is refused where it is met
 
 
-def _associative_scan(watcher: Watcher, combine: Any, xs: Sequence[Any], extra: Sequence[Any] = ()) -> list[Any]:
+def _associative_scan(watcher: Watcher, combine: Any, xs: Sequence[Any], extra: Sequence[Any] = ()) -> Any:
     """One result after the other, as an associative function allows."""
+    if watcher.w.same(watcher.w.dims(watcher.value(xs[0]))[0], 0):
+        return list(xs)
     with watcher:
         start, rest = [x[0] for x in xs], [x[1:] for x in xs]
 
-    def turn(*values: Any) -> tuple[None, list[Any]]:
-        found = flatten(combine(*values, *extra))[0]
-        return None, [*found, *found]
+    def turn(*values: Any) -> Any:
+        found = combine(*values, *extra)
+        return flatten(found)[0], found
 
-    found = _loop(watcher, None, start, rest, turn)[len(xs) :]
+    given, results = _loop(watcher, True, start, rest, turn)
     with watcher:
-        return [torch.cat([x[:1], later]) for x, later in zip(xs, found, strict=True)]
+        stacked = [torch.cat([x[:1], later]) for x, later in zip(xs, results[len(xs) :], strict=True)]
+    return given.rebuild([*results[: len(xs)], *stacked])[1]
 
 
 def composite(watcher: Watcher, name: str, call: Callable[[], Any]) -> Any:
@@ -168,3 +370,5 @@ _OPERATORS: Final[dict[str, Callable[..., Any]]] = {
     "cond": _cond, "while_loop": _while_loop, "scan": _scan, "map_impl": _map, "map": _map,
     "associative_scan": _associative_scan,
 }  # fmt: skip
+_COMPARISONS: Final = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_CONNECTIVES: Final = {"and": "logical_and", "or": "logical_or"}

@@ -15,7 +15,7 @@ import torch
 
 from isthmus.frontends.torch import guards
 from isthmus.ir import dtypes
-from isthmus.ir.dims import INF
+from isthmus.ir.dims import INF, Bound, symbols
 from isthmus.ir.errors import CaptureError
 from isthmus.ir.graph import Value
 from isthmus.ir.shape_values import elements
@@ -45,16 +45,25 @@ def item(watcher: Watcher, tensor: torch.Tensor, what: str = "the number") -> An
         return watcher.sizes.give(followed[0])
     known = watcher.items.get(value)
     if known is None:
-        b = watcher.w.b
-        scalar = value if not watcher.w.dims(value) else b.reshape(value, shape=[])
-        name = f"i{len(watcher.items)}"
-        symbol = watcher.graph.symbols.declare(name, -INF if dtype.is_signed else 0, INF)
-        guess = watcher.w.knowledge.guess(value)
-        if guess is not None and guess.size == 1:
-            symbol.hint = int(guess.reshape(-1)[0])
-        b.bind(watcher.w.cast(scalar, dtypes.i64), symbol=symbol)
-        known = watcher.items[value] = symbol.dim
+        scalar = value if not watcher.w.dims(value) else watcher.w.b.reshape(value, shape=[])
+        found = bound(watcher, watcher.w.cast(scalar, dtypes.i64), -INF if dtype.is_signed else 0)
+        known = watcher.items[value] = watcher.sizes.take(found)
     return watcher.sizes.give(known)
+
+
+def bound(watcher: Watcher, value: Value, lo: Bound, hi: Bound = INF, hint: int | None = None) -> Any:
+    """A size that is a scalar i64, from here on.
+
+    Args:
+        lo, hi: between what it lies.
+        hint: what it is in this run; by default what the example makes it, where that is known.
+    """
+    if hint is None:
+        guess = watcher.w.knowledge.guess(value)
+        hint = int(guess) if guess is not None else None
+    (symbol,) = symbols(watcher.graph.symbols.fresh("i", lo, hi, hint))
+    watcher.w.b.bind(value, symbol=symbol)
+    return watcher.sizes.give(symbol.dim)
 
 
 def _only(content: np.ndarray[Any, Any]) -> Any:

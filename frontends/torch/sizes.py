@@ -42,6 +42,7 @@ class Sizes:
         cells: parts of the ranges of some symbols. A question that has one answer in all of the part is answered and not
             recorded: another watch has the other parts.
         granted: what may be assumed in spite of that, in words: the other watch assumed it too, and builds on it.
+        ended: symbols of branches and bodies that are over.
         asking: the size or truth that Python wants to know now; None while it does not ask.
     """
 
@@ -62,6 +63,7 @@ class Sizes:
         self.notes: list[str] = []
         self.cells: dict[Symbol, tuple[Bound, Bound]] = {}
         self.granted: Collection[str] = ()
+        self.ended: set[Symbol] = set()
         self._ints: dict[Expr, torch.SymInt] = {}
         self._facts: set[Relation] = set()
         self._proved: dict[Relation, bool | None] = {}
@@ -111,7 +113,10 @@ class Sizes:
             return int(constant)
         if node.sizes is not self:
             self.refuse("a size of an earlier capture", "do not keep sizes on the model between calls")
-        return self.resolve(node.expr)
+        dim = self.resolve(node.expr)
+        if self.ended and not self.ended.isdisjoint(symbols(dim)):
+            self.refuse("a size that a branch or the body of a loop found is used outside of it", "return it from there")
+        return dim
 
     def resolve(self, dim: Dim) -> Dim:
         """The dim with joined symbols replaced; remembered until the next assumption."""

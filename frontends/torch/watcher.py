@@ -20,7 +20,7 @@ from isthmus.frontends.torch.sizes import Sizes
 from isthmus.frontends.torch.specials import SPECIALS
 from isthmus.frontends.torch.strided import become
 from isthmus.frontends.torch.tensors import Watched, watched
-from isthmus.frontends.torch.weights import TorchWeight, contents
+from isthmus.frontends.torch.weights import TorchWeight, contents, real
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, Expr
@@ -79,6 +79,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         names: the names of parameters and buffers by their ids.
         given: the handles of those whose content is not the tensor's own to tell, by their ids.
         bare: names of buffers that are known to have no content.
+        inside: the tensors that are of the body that is being watched, and whether it may write to them; None outside bodies.
     """
 
     supports_higher_order_operators = True
@@ -102,7 +103,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         self.names: dict[int, str] = {}
         self.given: dict[int, Weight] = {}
         self.bare: list[str] = []
-        self.inside: set[Entry] | None = None
+        self.inside: dict[Entry, bool] | None = None
         self.constants = Builder(self.graph)
         self._reals: dict[int, tuple[torch.Tensor, Entry]] = {}
         self._storages: dict[int, dict[Any, Entry]] = {}
@@ -132,12 +133,23 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         return self.aliases.read(self.entry(tensor))
 
     def _foreign(self, tensor: Watched) -> Entry:
-        """A tensor that an earlier capture left behind, in a cache: a constant where it depended on nothing."""
+        """A tensor that an earlier capture, or a body here, left behind, in a cache: a constant where it depends on nothing."""
         known = self._reals.get(id(tensor))
         if known is None:
-            entry = self.entry(tensor.grounded(str(self.provenance.here())))
+            left = tensor.entry.home is None
+            entry = self.entry(self._left(tensor) if left else tensor.grounded(str(self.provenance.here())))
             known = self._reals[id(tensor)] = (tensor, entry)
         return known[1]
+
+    def _left(self, tensor: Watched) -> torch.Tensor:
+        """What a tensor is that a body made which has ended, where it depends on nothing."""
+        content = self.w.knowledge.content(tensor.entry.value)
+        if content is None:
+            raise CaptureError(
+                "a tensor that a branch or the body of a loop made is used outside of it",
+                location=self.provenance.here(), remedy="return it from there",
+            )  # fmt: skip
+        return real(content, tensor.entry.value.tensor.dtype)
 
     def _meet(self, tensor: torch.Tensor) -> Entry:
         if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
@@ -216,10 +228,10 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         return [self.output(leaf) for leaf in leaves if not isinstance(leaf, (int, float, str, bool, complex, type(None)))]
 
     def _written(self, owner: Entry) -> None:
-        if self.inside is not None and owner not in self.inside:
+        if self.inside is not None and not self.inside.get(owner):
             raise Refusal(
-                "a branch, loop or module kept whole writes to a tensor from outside",
-                remedy="return the new value from it",
+                "a branch, loop or module kept whole writes to a tensor from outside, or to its argument",
+                remedy="call .clone() before the write, and return the new value",
             )
         if len(self._beside.get(owner, ())) > 1:
             raise Refusal(
@@ -237,7 +249,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
             entry = Entry(value)
         entry.home = self.w.knowledge
         if self.inside is not None:
-            self.inside.add(entry)
+            self.inside[entry] = True
         type = value.type
         assert isinstance(type, Tensor), "only tensors are watched"
         sizes, strides = self.sizes.layout(type.shape or ())
