@@ -273,6 +273,8 @@ def _watch(
             written = _written(watcher, source.modules)
     except IsthmusError as error:
         error.location = error.location or raised_at(error, watcher.provenance)
+        if (swallowed := watcher.swallowed()) is not None:
+            raise swallowed
         if watcher.refusals and not isinstance(error, UnsupportedError):
             raise stop(watcher, error.location) from error
         if isinstance(error, Refusal):
@@ -283,6 +285,9 @@ def _watch(
     except Exception as error:
         if watcher.refusals:
             raise stop(watcher, raised_at(error, watcher.provenance)) from error
+        if _comes_of(error, watcher.failure):
+            assert watcher.failure is not None
+            raise watcher.failure from error
         raise CaptureError(
             f"the model raised {type_name(error)}: {error}",
             location=raised_at(error, watcher.provenance),
@@ -299,6 +304,13 @@ def _watch(
 
 def _remedy(error: BaseException, watcher: Watcher) -> str:
     if "unhashable type: non-nested Sym" in str(error):
+def _comes_of(error: BaseException | None, cause: BaseException | None) -> bool:
+    """Whether an exception was raised because of another one."""
+    while error is not None and error is not cause:
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
         return "a dynamic size is the key of a dict, or the argument of a cached function, there: declare it static"
     sizes = ", ".join(f"{symbol.name}={symbol.hint}" for symbol in watcher.sizes.declared)
     return f"check that the model runs on the example inputs; it was watched at sizes {sizes or 'of the example'}"

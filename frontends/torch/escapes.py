@@ -96,10 +96,12 @@ def _data(watcher: Watcher) -> property:
 
     def assign(self: torch.Tensor, new: torch.Tensor) -> None:
         whose = "a tensor" if self.__class__ is Watched else watcher.names.get(id(self)) or "a tensor from outside"
-        raise CaptureError(
-            f"the model replaces the data of {whose}",
-            location=watcher.provenance.here(),
-            remedy="compute with the new tensor itself, or write it with .copy_() under torch.no_grad()",
+        watcher.fail(
+            CaptureError(
+                f"the model replaces the data of {whose}",
+                location=watcher.provenance.here(),
+                remedy="compute with the new tensor itself, or write it with .copy_() under torch.no_grad()",
+            )
         )
 
     return property(inherited.__get__, assign)

@@ -13,6 +13,8 @@ from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Final
 
+import torch
+
 from isthmus.frontends.torch.provenance import library
 
 _ENDS: Final = ("RETURN", "YIELD", "SEND", "RERAISE", "FOR_ITER")
@@ -42,11 +44,13 @@ def passing(outside: CodeType | None) -> tuple[bool, FrameType] | None:
 
 
 def frames(outside: CodeType | None) -> Iterator[FrameType]:
-    """The frames of the program, the innermost first; those of the watcher are left out."""
+    """The frames of the program, the innermost first; those of the watcher and of torch's sizes are left out."""
     frame: FrameType | None = sys._getframe(1)
     inside = True
     while frame is not None and frame.f_code is not outside:
-        inside = inside and frame.f_globals.get("__name__", "").startswith(_PREFIX)
+        inside = inside and (
+            frame.f_globals.get("__name__", "").startswith(_PREFIX) or frame.f_code.co_filename == torch.__file__
+        )
         if not inside:
             yield frame
         frame = frame.f_back

@@ -7,6 +7,7 @@ else is an error at the user's line.
 from __future__ import annotations
 
 import linecache
+from collections.abc import Iterable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,8 +15,13 @@ import numpy as np
 import torch
 
 from isthmus.frontends.torch import guards
+from isthmus.frontends.torch.asking import asking, inner
+from isthmus.frontends.torch.origins import Origins, origins
+from isthmus.frontends.torch.provenance import library
+from isthmus.frontends.torch.relations import NEGATED
+from isthmus.frontends.torch.remedies import remedy
 from isthmus.ir import dtypes
-from isthmus.ir.dims import INF, Bound, symbols
+from isthmus.ir.dims import INF, Bound, Dim, Symbol, symbols
 from isthmus.ir.errors import CaptureError
 from isthmus.ir.graph import Value
 from isthmus.ir.shape_values import elements
@@ -48,6 +54,7 @@ def item(watcher: Watcher, tensor: torch.Tensor, what: str = "the number") -> An
         scalar = value if not watcher.w.dims(value) else watcher.w.b.reshape(value, shape=[])
         found = bound(watcher, watcher.w.cast(scalar, dtypes.i64), -INF if dtype.is_signed else 0)
         known = watcher.items[value] = watcher.sizes.take(found)
+        watcher.sizes.read.update(symbols(known))
     return watcher.sizes.give(known)
 
 
@@ -92,7 +99,8 @@ def truth(watcher: Watcher, tensor: torch.Tensor) -> bool:
             guard = guards.passing(watcher.provenance.outside)
             return escapes(watcher, "the truth", tensor) if guard is None else _checked(watcher, value, *guard)
         watcher.notes.append(
-            f"a branch on sizes was decided to be {bool(content)}: `{_line(watcher)}` ({watcher.provenance.here()})"
+            f"a branch on sizes was decided to be {bool(content)}: `{asking(watcher.provenance).text}` "
+            f"({watcher.provenance.here()})"
         )
     return bool(content)
 
@@ -106,10 +114,29 @@ def _checked(watcher: Watcher, value: Value, answer: bool, asker: FrameType) -> 
     return answer
 
 
-def _line(watcher: Watcher) -> str:
-    """The text of the user's line."""
-    location = watcher.provenance.here()
-    return linecache.getline(location.file, location.line).strip()
+def branch(watcher: Watcher, relation: Any) -> bool | None:
+    """What Python hears where it asks for a relation of integers that the model has read from data; None for others.
+
+    The user's own code is meant: what torch asks about them is taken for granted and recorded.
+
+    Raises:
+        CaptureError: both answers give a result.
+    """
+    read = {symbol for symbol in _symbols(relation) if symbol in watcher.sizes.read}
+    frame = next((each for each in watcher.provenance.frames() if each.f_code.co_filename != torch.__file__), None)
+    if not read or frame is None or library(frame.f_code):
+        return None
+    guard = guards.passing(watcher.provenance.outside)
+    if guard is None or relation[0] not in NEGATED:
+        leave(watcher, "the truth", (), read, "both outcomes are possible")
+    answer = guard[0]
+    watcher.sizes.take_for_granted(relation[0] if answer else NEGATED[relation[0]], *relation[1:])
+    return answer
+
+
+def _symbols(relation: Any) -> Iterable[Symbol]:
+    for part in relation if isinstance(relation, tuple) else ():
+        yield from _symbols(part) if isinstance(part, tuple) else () if isinstance(part, str) else symbols(part)
 
 
 def escapes(watcher: Watcher, what: str, tensor: torch.Tensor) -> NoReturn:
@@ -118,16 +145,67 @@ def escapes(watcher: Watcher, what: str, tensor: torch.Tensor) -> NoReturn:
     Raises:
         CaptureError: always.
     """
-    location, line = watcher.provenance.here(), _line(watcher)
-    branch = what == "the truth"
-    remedy = (
-        "use torch.where or torch.cond, so that both outcomes are in the model"
-        if branch
-        else "compute with tensors to the end; a number that only sizes other tensors may be an integer's .item()"
+    value = watcher.value(tensor)
+    found = [repr(tensor)]
+    if value.location and str(value.location) != str(watcher.provenance.here()):
+        found.append(f"made at {value.location}")
+    if what == "the truth":
+        found.append("both outcomes are possible")
+    leave(watcher, what, [value], (), "; ".join(found))
+
+
+def number(watcher: Watcher, dim: Dim) -> NoReturn:
+    """The error for a program that makes a number of a size that depends on data.
+
+    Raises:
+        CaptureError: always.
+    """
+    leave(watcher, "the number", (), symbols(dim), f"the size {dim}")
+
+
+def leave(watcher: Watcher, what: str, values: Iterable[Value], dims: Iterable[Symbol], found: str) -> NoReturn:
+    """The error that names the line, the expression, what it depends on and the remedy.
+
+    Args:
+        watcher: knows the user's place.
+        what: what Python needs.
+        values: of these values.
+        dims: or of what these symbols stand for.
+        found: more about them.
+
+    Raises:
+        CaptureError: always.
+    """
+    asked = asking(watcher.provenance)
+    comes = origins(watcher.graph, values, dims)
+    of_torch = inner(watcher.provenance)
+    if of_torch is not None:
+        file, line, function = of_torch
+        found += f"; asked by torch, at {file}:{line} in {function}: `{linecache.getline(file, line).strip()}`"
+    if comes.inputs or comes.random or comes.within:
+        told = remedy(what, asked, _fixed(watcher, comes))
+    else:
+        names = ", ".join(symbol.name for symbol in comes.sizes)
+        told = f"compute with torch's own functions to the end, or declare {names} static"
+    watcher.fail(
+        CaptureError(
+            f"Python needs {what} of a tensor{f', `{asked.text}`,' if asked.text else ''} that depends on {comes}",
+            location=watcher.provenance.here(),
+            found=found,
+            remedy=told,
+        )
     )
-    raise CaptureError(
-        f"Python needs {what} of a tensor that depends on the model's input" + (f", in `{line}`" if line else ""),
-        location=location,
-        found=f"{tensor!r}" + ("; both outcomes are possible" if branch else ""),
-        remedy=remedy,
-    )
+
+
+def _fixed(watcher: Watcher, comes: Origins) -> str:
+    """The `assume` that would answer, from the example; empty where none would."""
+    if comes.random or comes.within or not comes.inputs:
+        return ""
+    told = {}
+    for value in comes.inputs:
+        example = watcher.w.knowledge.examples.get(value)
+        content = None if example is None else example()
+        if content is None or content.size != 1 or content.dtype.kind not in "biuf":
+            return ""
+        told[value.name] = content.reshape(-1)[0].item()
+    return repr(told)

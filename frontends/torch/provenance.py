@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any, Final
 
+import numpy as np
 import torch
 
 import isthmus.frontends
@@ -21,12 +22,15 @@ _LIBRARY = tuple(
     os.path.realpath(folder) + os.sep
     for folder in (
         os.path.dirname(torch.__file__),
+        os.path.dirname(np.__file__),
         *isthmus.frontends.__path__,
         *isthmus.ir.__path__,
         sysconfig.get_paths()["stdlib"],
     )
 )
 _NOT_LIBRARY = sysconfig.get_paths()["purelib"] + os.sep
+
+_OWN: Final = ("isthmus.frontends.", "isthmus.ir.")
 
 _CALL: Final = "_compiled_call_impl"
 
@@ -36,7 +40,7 @@ _codes: list[CodeType] = []
 
 
 def library(code: CodeType) -> bool:
-    """Whether code belongs to torch, to isthmus below the public face, or to the standard library."""
+    """Whether code belongs to torch, numpy, to isthmus below the public face, or to the standard library."""
     found = _is_library.get(id(code))
     if found is None:
         file = code.co_filename
@@ -77,6 +81,18 @@ class Provenance:
         if found is None:
             found = self._known[key] = Location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name, module)
         return found
+
+    def frames(self) -> Iterator[FrameType]:
+        """The program's frames, the innermost first; those of isthmus among them are left out."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code is not self.outside:
+            if not frame.f_globals.get("__name__", "").startswith(_OWN):
+                yield frame
+            frame = frame.f_back
+
+    def frame(self) -> FrameType | None:
+        """The frame of the user's code that is running now; None when none is."""
+        return next((frame for frame in self.frames() if not library(frame.f_code)), None)
 
     @contextmanager
     def modules(self, modules: Iterable[tuple[str, torch.nn.Module]], around: Any = None) -> Iterator[None]:

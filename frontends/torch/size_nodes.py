@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
+from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.relations import HOLDS, NEGATED
 from isthmus.ir import dims
 from isthmus.ir.dims import Dim, Expr, floordiv, resolve
@@ -232,7 +233,13 @@ class SizeNode:
         finally:
             sizes.asking = outer
 
-    bool_ = guard_bool
+    def bool_(self) -> bool:
+        """What Python hears."""
+        if self.sizes.read and self._truth(self.sizes.known) is None:
+            answer = leaving.branch(self.sizes.watcher, self.expr)
+            if answer is not None:
+                return answer
+        return self.guard_bool()
 
     def _truth(self, decide: Callable[..., bool | None]) -> bool | None:
         return _truth(self.expr, decide)

@@ -13,25 +13,28 @@ Questions of torch's own C++ that have a safe answer (`guard_or_false` and its k
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
 
+from isthmus.frontends.torch import leaving
+from isthmus.frontends.torch.asking import asking
 from isthmus.frontends.torch.relations import HOLDS, MIRRORED, NEGATED, Relation, contiguous, prove
 from isthmus.frontends.torch.size_nodes import SizeNode
 from isthmus.ir import dims
 from isthmus.ir.dims import Bound, Dim, Expr, Symbol, bounds, resolve, symbols
 from isthmus.ir.errors import CaptureError
-from isthmus.ir.location import Location
-from isthmus.ir.symbols import Question, Symbols
+from isthmus.ir.symbols import Question
+
+if TYPE_CHECKING:
+    from isthmus.frontends.torch.watcher import Watcher
 
 
 class Sizes:
     """The dims of one capture, and what is decided about them.
 
     Args:
-        graph_symbols: the graph's symbols.
-        where: gives the user's line.
+        watcher: knows the graph's symbols and the user's line.
         on_size_branch: ``record`` or ``refuse``, for sizes that depend on data.
         question: what the model's code asks, given the answer that it gets.
 
@@ -41,6 +44,7 @@ class Sizes:
         notes: what the user should know about sizes.
         cells: parts of the ranges of some symbols. A question that has one answer in all of the part is answered and not
             recorded: another watch has the other parts.
+        read: symbols that stand for integers which the model has read from data.
         granted: what may be assumed in spite of that, in words: the other watch assumed it too, and builds on it.
         ended: symbols of branches and bodies that are over.
         asking: the size or truth that Python wants to know now; None while it does not ask.
@@ -50,16 +54,18 @@ class Sizes:
     """The size at which a capture runs where only the data can tell."""
 
     def __init__(
-        self, graph_symbols: Symbols, where: Callable[[], Location], on_size_branch: str = "record",
+        self, watcher: Watcher, on_size_branch: str = "record",
         question: Callable[[bool], Question | None] = lambda answer: None,
     ) -> None:  # fmt: skip
-        self.symbols = graph_symbols
-        self.where = where
+        self.watcher = watcher
+        self.symbols = watcher.graph.symbols
+        self.where = watcher.provenance.here
         self.on_size_branch = on_size_branch
         self.question = question
         self.asking: SizeNode | None = None
         self.declared: set[Symbol] = set()
         self.auto: set[Symbol] = set()
+        self.read: set[Symbol] = set()
         self.notes: list[str] = []
         self.cells: dict[Symbol, tuple[Bound, Bound]] = {}
         self.granted: Collection[str] = ()
@@ -71,7 +77,7 @@ class Sizes:
         self._layouts: dict[tuple[Dim, ...], tuple[list[Any], list[Any] | None]] = {}
         self.nodes: dict[tuple[Any, ...], SizeNode] = {}
         """Results of arithmetic on sizes, which C++ does over and over for the strides of every tensor."""
-        graph_symbols.listener = self._listen
+        self.symbols.listener = self._listen
 
     # ---- handing sizes out and taking them back
 
@@ -212,12 +218,13 @@ class Sizes:
         involved = {*symbols(left), *symbols(right)}
         data = sorted(symbol.name for symbol in involved - self.declared)
         if data and self.on_size_branch == "refuse":
-            raise CaptureError(
+            error = CaptureError(
                 f"the model branches on {left} {relation} {right}, and {', '.join(data)} depends on data",
                 location=where,
                 found=None if question is None else str(question),
                 remedy="make the code independent of that size, or set on_size_branch='record' to take this for granted",
             )
+            self.watcher.fail(error)
         self._facts.add((relation, left, right))
         self._forget()
         self.symbols.question = question
@@ -284,20 +291,14 @@ class Sizes:
 
     def _fixed(self, dim: Dim, number: int) -> NoReturn:
         involved = set(symbols(dim))
-        text = str(dim)
-        if involved & self.declared:
-            names = ", ".join(sorted(symbol.name for symbol in involved & self.declared))
-            raise CaptureError(
-                f"the model fixes the size {text} to {number}, but {names} was declared dynamic",
-                location=self.where(),
-                remedy=f"declare {names} static, or change the code so that it works for every size "
-                "(for example x.shape[0] in place of len(x), x.numel() in place of x.shape.numel(), // in place of "
-                "int(x / y), no range over a size)",
-            )
-        raise CaptureError(
-            f"the model needs the number {text}, which depends on data",
-            location=self.where(),
-            remedy="keep it a tensor or a size; loops over it need torch.while_loop or scripting",
+        if not involved & self.declared:
+            leaving.number(self.watcher, dim)
+        names = ", ".join(sorted(symbol.name for symbol in involved & self.declared))
+        self.refuse(
+            f"the model fixes the size {dim} to {number}, but {names} was declared dynamic",
+            f"declare {names} static, or change the code so that it works for every size "
+            "(for example x.numel() in place of x.shape.numel(), // in place of int(x / y), torch.tensor([...]) in place of "
+            "torch.LongTensor([...]), no range over a size)",
         )
 
     def refuse(self, what: str, remedy: str) -> NoReturn:
@@ -306,7 +307,9 @@ class Sizes:
         Raises:
             CaptureError: always.
         """
-        raise CaptureError(what, location=self.where(), remedy=remedy)
+        text = asking(self.watcher.provenance).text
+        found = f"`{text}`" if text else None
+        self.watcher.fail(CaptureError(what, location=self.where(), found=found, remedy=remedy))
 
 
 def _all(yes: bool, no: bool) -> bool | None:

@@ -57,7 +57,7 @@ class Watched(torch.Tensor):  # type: ignore[misc]
         return memo.setdefault(id(self), self.clone())
 
     def __repr__(self, **_: Any) -> str:
-        return f"<watched {str(self.dtype).removeprefix('torch.')}{[str(size) for size in self.shape]}>"
+        return f"<watched {str(self.dtype).removeprefix('torch.')}[{', '.join(map(str, self.shape))}]>"
 
     def __format__(self, spec: str) -> str:
         return repr(self)

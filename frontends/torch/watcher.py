@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from isthmus.frontends.torch import aliases
 from isthmus.frontends.torch.aliases import Aliases, Entry, Unknown, doubt, elementwise_strides
 from isthmus.frontends.torch.calls import Plan, plan_of
 from isthmus.frontends.torch.lowering import Lowering, dtype_of, torch_dtype
-from isthmus.frontends.torch.provenance import Provenance
+from isthmus.frontends.torch.provenance import Provenance, library
 from isthmus.frontends.torch.questions import question
 from isthmus.frontends.torch.size_nodes import Ratio, SizeNode
 from isthmus.frontends.torch.sizes import Sizes
@@ -74,6 +74,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         provenance: the user's lines.
         aliases: views and writes.
         refusals: ops that cannot be carried over, by op and line.
+        failure: the first error that was raised into the model, which may have caught it.
         items: sizes that are bound to the only element of a value.
         notes: what the user should know.
         names: the names of parameters and buffers by their ids.
@@ -93,14 +94,13 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         super().__init__()
         self.graph = Graph("main")
         self.provenance = Provenance()
-        self.sizes = Sizes(
-            self.graph.symbols, self.provenance.here, on_size_branch, lambda answer: question(self.provenance.outside, answer)
-        )
+        self.sizes = Sizes(self, on_size_branch, lambda answer: question(self.provenance.outside, answer))
         self.w = Writer(Builder(self.graph), self.sizes)
         self.aliases = Aliases(self.w, self._written)
         self.refusals: dict[tuple[str, str], Refusal] = {}
         self.notes: list[str] = []
         self.names: dict[int, str] = {}
+        self.failure: CaptureError | None = None
         self.given: dict[int, Weight] = {}
         self.bare: list[str] = []
         self.inside: dict[Entry, bool] | None = None
@@ -511,6 +511,24 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
 
         refusal.op = plan.name
         refusal.location = self.w.b.location
+    def fail(self, error: CaptureError) -> NoReturn:
+        """Ends the watch, also where the model catches the error.
+
+        Raises:
+            CaptureError: always.
+        """
+        self.failure = self.failure or error
+        raise error
+
+    def swallowed(self) -> CaptureError | None:
+        """The error that the model's own code has caught; torch's may, when it tries what it is given."""
+        trace = None if self.failure is None else self.failure.__traceback__
+        while trace is not None:
+            if not library(trace.tb_frame.f_code):
+                return self.failure
+            trace = trace.tb_next
+        return None
+
         self.refusals.setdefault((plan.name, str(refusal.location)), refusal)
         return stand_ins(self, plan, args, kwargs, refusal, check)
 

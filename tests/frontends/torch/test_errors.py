@@ -55,15 +55,15 @@ def item(x: torch.Tensor) -> Any:
 @pytest.mark.parametrize(
     ("function", "texts"),
     [
-        (branch, ["Python needs the truth of a tensor", "`if x.sum() > 0:`", "both outcomes", "torch.where or torch.cond"]),
-        (number, ["Python needs the number", "`return x * float(x.max())`", "compute with tensors to the end"]),
-        (integer, ["Python needs the number"]),
-        (listed, ["Python needs the content (tolist)"]),
-        (array, ["Python needs the content (numpy)", "np.sin"]),
-        (as_array, ["Python needs the content (numpy)"]),
+        (branch, ["Python needs the truth of a tensor, `x.sum() > 0`,", "both outcomes", "torch.where or torch.cond"]),
+        (number, ["Python needs the number of a tensor, `float(x.max())`,", "compute with the tensor itself to the end"]),
+        (integer, ["Python needs the number of a tensor, `int(x.max())`,"]),
+        (listed, ["Python needs the content (tolist) of a tensor, `x.tolist()`,"]),
+        (array, ["Python needs the content (numpy) of a tensor, `x.numpy()`,", "compute with torch's own functions"]),
+        (as_array, ["Python needs the content (numpy) of a tensor, `np.asarray(x)`,"]),
         (address, ["Python needs the address"]),
-        (equal, ["Python needs the truth"]),
-        (item, ["Python needs the number"]),
+        (equal, ["Python needs the truth of a tensor, `torch.equal(x, x + 1)`,", "(a == b).all()"]),
+        (item, ["Python needs the number of a tensor, `x[0, 0].item()`,"]),
     ],
 )
 def test_data_that_leaves(function: Callable[[torch.Tensor], Any], texts: list[str]) -> None:
@@ -73,7 +73,7 @@ def test_data_that_leaves(function: Callable[[torch.Tensor], Any], texts: list[s
     assert caught.value.location.file == __file__
     assert caught.value.location.function == function.__name__
     assert caught.value.location.line > function.__code__.co_firstlineno
-    for text in texts:
+    for text in [*texts, "that depends on the input x"]:
         assert text in str(caught.value)
 
 

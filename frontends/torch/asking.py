@@ -1,0 +1,123 @@
+"""Who asks for data, and with which words: the expression in the user's source, and the statement that it stands in."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from dataclasses import dataclass
+from types import CodeType
+from typing import Final
+
+import torch
+
+from isthmus.frontends.torch.provenance import Provenance
+
+_LONGEST: Final = 120
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A question in the user's source.
+
+    Attributes:
+        text: the expression that asks; the whole line where its place in it is unknown, empty where there is no source.
+        place: what it decides: ``while``, ``for``, ``if``, ``index`` or ``format``; else empty.
+        function: the name of what is called, where the expression is a call.
+    """
+
+    text: str = ""
+    place: str = ""
+    function: str = ""
+
+
+def asking(provenance: Provenance) -> Asking:
+    """What asks now."""
+    frame = provenance.frame()
+    if frame is None:
+        return Asking()
+    code, place = frame.f_code, _position(frame.f_code, frame.f_lasti)
+    lines = linecache.getlines(code.co_filename, frame.f_globals)
+    if place is None or not lines:
+        return Asking(" ".join(linecache.getline(code.co_filename, frame.f_lineno).split())[:_LONGEST])
+    function, statement = _context(lines, place)
+    return Asking(_excerpt(lines, place), statement, function)
+
+
+def inner(provenance: Provenance) -> tuple[str, int, str] | None:
+    """The file, line and function of torch that asks, where it is not the user's own code that does."""
+    user = provenance.frame()
+    for frame in provenance.frames():
+        if frame is user:
+            return None
+        if frame.f_code.co_filename.startswith(_TORCH) and frame.f_code.co_filename not in _THIN:
+            return frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+    return None
+
+
+_TORCH: Final = torch.__file__.removesuffix("__init__.py")
+_THIN: Final = (torch.__file__, torch._tensor.__file__)
+"""Where torch only hands on what the user's code asks."""
+
+_Place = tuple[int, int, int, int]
+
+
+def _position(code: CodeType, offset: int) -> _Place | None:
+    """First and last line, first and last column (in bytes) of what an instruction stands for."""
+    for at, place in enumerate(code.co_positions()):
+        if at * 2 == offset:
+            line, end_line, column, end_column = place
+            if line is None or end_line is None or column is None or end_column is None:
+                return None
+            return line, end_line, column, end_column
+    return None
+
+
+def _excerpt(lines: list[str], place: _Place) -> str:
+    line, end_line, column, end_column = place
+    part = [text.encode() for text in lines[line - 1 : end_line]]
+    if not part:
+        return ""
+    part[-1] = part[-1][:end_column]
+    part[0] = part[0][column:]
+    text = " ".join(b"".join(part).decode(errors="replace").split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 4] + " ..."
+
+
+def _context(lines: list[str], place: _Place) -> tuple[str, str]:
+    """The name of what the expression calls, and what it decides."""
+    try:
+        around = _around(ast.parse("".join(lines)), place)
+    except SyntaxError:
+        return "", ""
+    found = [_decides(node, outer) for outer, node in zip([None, *around], around, strict=False)]
+    decided = next((word for word in found if word in ("while", "for")), next(filter(None, reversed(found)), ""))
+    asker = around[-1] if around else None
+    return ast.unparse(asker.func).rpartition(".")[2] if isinstance(asker, ast.Call) else "", decided
+
+
+def _around(tree: ast.AST, place: _Place) -> list[ast.AST]:
+    """The nodes that a place lies in, the outermost first."""
+    line, end_line, column, end_column = place
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, (ast.expr, ast.stmt)):
+            start, end = (child.lineno, child.col_offset), (child.end_lineno or 0, child.end_col_offset or 0)
+            if start <= (line, column) and (end_line, end_column) <= end:
+                return [child, *_around(child, place)]
+        elif inside := _around(child, place):  # a node without a place of its own, such as a comprehension's `for`
+            return [child, *inside]
+    return []
+
+
+def _decides(node: ast.AST, outer: ast.AST | None) -> str:
+    """What an expression decides, by the node around it."""
+    for kind, part, word in _STATEMENTS:
+        if isinstance(outer, kind):
+            return word if node is getattr(outer, part) else ""
+    return next((word for kinds, word in _EXPRESSIONS if isinstance(node, kinds)), "")
+
+
+_STATEMENTS: Final = (
+    (ast.While, "test", "while"), (ast.For, "iter", "for"), (ast.comprehension, "iter", "for"), (ast.If, "test", "if"),
+    (ast.IfExp, "test", "if"), (ast.Assert, "test", "if"), (ast.Match, "subject", "if"),
+)  # fmt: skip
+_EXPRESSIONS: Final = (((ast.BoolOp, ast.Compare), "if"), (ast.Subscript, "index"), (ast.JoinedStr, "format"))

@@ -1,0 +1,49 @@
+"""What to write instead, by what a program asks of data and what for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from isthmus.frontends.torch.asking import Asking
+
+_LOOP: Final = "keep the loop in the model with torch.while_loop, or script the function that holds it (torch.jit.script)"
+_CALLS: Final = {
+    "equal": "compare with tensors, (a == b).all(), and use that in torch.where or torch.cond",
+    "allclose": "compare with tensors, torch.isclose(a, b).all(), and use that in torch.where or torch.cond",
+    "max": "use torch.maximum, or torch.amax of a tensor, in place of max()",
+    "min": "use torch.minimum, or torch.amin of a tensor, in place of min()",
+    "sorted": "use torch.sort in place of sorted()",
+    "any": "use torch.any in place of any(), and torch.where or torch.cond in place of a branch on it",
+    "all": "use torch.all in place of all(), and torch.where or torch.cond in place of a branch on it",
+}
+_ASKED: Final[dict[tuple[str, str], str]] = {
+    ("the truth", "while"): _LOOP,
+    ("the truth", ""): "use torch.where or torch.cond, so that both outcomes are in the model",
+    ("the number", "while"): _LOOP,
+    ("the number", "for"): _LOOP,
+    ("the number", "if"): "compare tensors, and use torch.where or torch.cond, so that both outcomes are in the model",
+    ("the number", "index"): "index a tensor: torch.stack(items)[index]; or choose with torch.where or torch.cond",
+    ("the number", "format"): "leave the text out; only tensors are carried over",
+    ("the number", ""): "compute with the tensor itself to the end (t.sqrt() in place of math.sqrt(t)); a number that only "
+    "sizes or indexes other tensors may be an integer's .item(), not int()",
+    ("the content", "for"): "compute with whole tensors to the end, or loop with torch.while_loop or torch.scan",
+    ("the content", ""): "compute with torch's own functions to the end, without numpy and Python's lists",
+    ("the address", ""): "do not ask where tensors lie",
+    ("the storage", ""): "compute with the tensor itself: its storage holds nothing while a model is captured",
+}
+
+
+def remedy(what: str, asked: Asking, fixed: str = "") -> str:
+    """What the user can do.
+
+    Args:
+        what: what was asked for, such as ``the truth``.
+        asked: who asked.
+        fixed: an example of `assume` that would answer; empty where none would.
+    """
+    kind = what.partition(" (")[0]
+    place = "for" if asked.function == "range" else asked.place
+    found = _CALLS.get(asked.function) if kind == "the truth" and place != "while" else None
+    found = found or _ASKED.get((kind, place)) or _ASKED[kind, ""]
+    unrolls = ", and unrolls the loop" if place in ("for", "while") else ""
+    return f"{found}; assume={fixed} compiles for that value alone{unrolls}" if fixed else found
