@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ValidationError
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
     from isthmus.frontends.weight_files import Source
     from isthmus.passes import Pass
 
-FRONTENDS = {"torch": "isthmus.frontends.torch"}
+FRONTENDS = {"torch": "isthmus.frontends.torch", "onnx": "isthmus.frontends.onnx"}
 """The frontend for models whose class comes from a package of this name."""
+
+FILES = {".onnx": "isthmus.frontends.onnx"}
+"""The frontend for files by the ending of their names."""
 
 Stage = Literal["captured", "passes", "legal"]
 
@@ -204,6 +208,8 @@ def _told(record: PassRecord) -> PassReport:
 
 
 def _name(model: Any) -> str:
+    if isinstance(model, (str, Path)):
+        return Path(model).name
     return str(getattr(model, "__name__", model.__class__.__name__))
 
 
@@ -233,6 +239,11 @@ def _frontend(model: Any) -> Any:
     Raises:
         UsageError: no frontend takes such a model.
     """
+    if isinstance(model, (str, Path)):
+        found = FILES.get(Path(model).suffix)
+        if found is None:
+            raise UsageError(f"no frontend takes a file like {model}", expected=f"a name that ends in {', '.join(FILES)}")
+        return import_module(found)
     # A plain function says nothing of its framework; so far there is one.
     packages = ["torch"] if inspect.isroutine(model) else [base.__module__.partition(".")[0] for base in type(model).__mro__]
     for package in packages:

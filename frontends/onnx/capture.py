@@ -1,0 +1,156 @@
+"""From an ONNX file to a graph, with the original beside it to compare with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from pydantic import BaseModel, ConfigDict
+
+from isthmus.frontends import weight_files
+from isthmus.frontends.base import Array, Captured
+from isthmus.frontends.onnx.files import read
+from isthmus.frontends.onnx.importing import Imported, import_model
+from isthmus.frontends.onnx.original import Original
+from isthmus.ir.dims import Dim, evaluate, symbols
+from isthmus.ir.errors import UsageError
+from isthmus.ir.types import Tensor, Type
+from isthmus.ir.weights import MappedWeight
+
+
+class CaptureOptions(BaseModel):
+    """How a file is read: there is nothing to choose."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class OnnxCaptured(Captured):
+    """An imported ONNX model."""
+
+    imported: Imported
+    original: Original
+    given: list[Array] | None
+
+    def check(self) -> None:
+        for weight in self.weights:
+            if isinstance(weight, MappedWeight):
+                weight.check()
+
+    def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
+        named = dict(kwargs or {})
+        for first in args[:1]:
+            if isinstance(first, Mapping) and len(args) == 1 and not named:  # all of them in one dict
+                args, named = (), dict(first)
+        names = self.original.inputs
+        if len(args) > len(names):
+            raise UsageError(f"the model takes {len(names)} inputs", expected=", ".join(names), found=str(len(args)))
+        found = dict(zip(names, args, strict=False))
+        found.update((name, value) for name, value in named.items() if name not in found)
+        for name, weight in self.imported.defaults.items():
+            found.setdefault(name, weight.array())
+        missing, unknown = [name for name in names if name not in found], sorted(found.keys() - set(names))
+        if missing or unknown:
+            wrong = [*(f"no {name}" for name in missing), *(f"unknown {name}" for name in unknown)]
+            raise UsageError("the inputs do not fit the model", expected=", ".join(names), found="; ".join(wrong))
+        return [found[name] if isinstance(found[name], list) else np.asarray(found[name]) for name in names]
+
+    def unflatten(self, outputs: list[Array]) -> Any:
+        return dict(zip(self.output_names, outputs, strict=True))
+
+    def eager(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
+        return self.original(self.flatten(args, kwargs))
+
+    def fresh_inputs(self, seed: int, sizes: Mapping[str, int] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        random = np.random.default_rng(seed)
+        return tuple(_content(value.type, random, sizes or {}) for value in self.graph.inputs), {}
+
+
+def _content(type: Type, random: np.random.Generator, sizes: Mapping[str, int]) -> Any:
+    """Content of a type, drawn at random."""
+    if not isinstance(type, Tensor) or type.shape is None:
+        raise UsageError(f"no inputs can be made up for an input of the type {type}", remedy="give example inputs")
+    shape = [_size(dim, sizes) for dim in type.shape]
+    dtype = type.dtype
+    if dtype.kind == "string":
+        return random.choice(np.array(["", "a", "bc", "def"], object), shape)
+    if dtype.kind == "bool":
+        return random.integers(0, 2, shape).astype(bool)
+    if dtype.is_integer:
+        return random.integers(0, 2, shape).astype(dtype.numpy)
+    drawn = random.standard_normal(shape)
+    return (drawn + 1j * random.standard_normal(shape) if dtype.is_complex else drawn).astype(dtype.numpy)
+
+
+def _size(dim: Dim, sizes: Mapping[str, int]) -> int:
+    return evaluate(dim, {symbol: sizes.get(symbol.name, symbol.hint or 2) for symbol in symbols(dim)})
+
+
+def capture(
+    model: Any,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    weights: weight_files.Source | None = None,
+    options: CaptureOptions | None = None,
+) -> OnnxCaptured:
+    """Reads an ONNX model as a graph.
+
+    Args:
+        model: a ``ModelProto``, or the path of a file.
+        args: example inputs, in the order of the model's; none are needed.
+        kwargs: the same, by name.
+        dynamic_shapes: not taken: the file says which sizes are dynamic.
+        input_names: other names for the inputs.
+        output_names: other names for the outputs.
+        weights: not taken: the file has its own.
+        options: see `CaptureOptions`.
+
+    Raises:
+        UsageError: an argument that a file does not take.
+        FileError: the file is missing or malformed.
+    """
+    if dynamic_shapes is not None or weights is not None:
+        which = "dynamic_shapes" if dynamic_shapes is not None else "weights"
+        raise UsageError(f"{which} is not taken for an ONNX model, which says so itself")
+    began = time.perf_counter()
+    path = None if isinstance(model, onnx.ModelProto) else Path(model)
+    proto = model if path is None else read(path)
+    imported = import_model(proto, None if path is None else path.parent, "" if path is None else path.name)
+    graph = imported.graph
+    names = [value.name for value in graph.inputs]
+    notes = [f"{'.'.join(filter(None, op))} stays an opaque node: {why}" for op, why in imported.opaque.items()]
+    captured = OnnxCaptured(
+        graph, _renamed(names, input_names, "input"), _renamed(imported.output_names, output_names, "output"), notes,
+        {"import": time.perf_counter() - began}, list(graph.weights()),
+    )  # fmt: skip
+    captured.imported, captured.original = imported, Original(proto, path, names)
+    if args or kwargs:
+        _hints(captured, captured.flatten(tuple(args), kwargs))
+    return captured
+
+
+def _renamed(names: Sequence[str], given: Sequence[str] | None, what: str) -> list[str]:
+    if given is None:
+        return list(names)
+    if len(given) != len(names):
+        raise UsageError(f"the model has {len(names)} {what}s", expected=", ".join(names), found=", ".join(given))
+    return list(given)
+
+
+def _hints(captured: OnnxCaptured, arrays: Sequence[Any]) -> None:
+    """The example's sizes as hints of the symbols."""
+    for value, array in zip(captured.graph.inputs, arrays, strict=True):
+        if isinstance(value.type, Tensor) and value.type.shape is not None and not isinstance(array, list):
+            if len(value.type.shape) != array.ndim:
+                raise UsageError(f"the input {value.name} has rank {len(value.type.shape)}", found=str(array.shape))
+            for dim, size in zip(value.type.shape, array.shape, strict=True):
+                symbol = None if isinstance(dim, int) else dim.symbol
+                if symbol is not None:
+                    symbol.hint = int(size)

@@ -1,0 +1,341 @@
+"""From nodes to nodes: a graph of ONNX walked once, each node converted by its row in the table.
+
+What no row can carry over stays as it is: an opaque node of the op `custom`, with its attributes and nested graphs, typed as
+the file (or ONNX's own shape inference) says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import onnx
+
+from isthmus.frontends.onnx.functions import function_of, with_attributes
+from isthmus.frontends.onnx.names import domain_of, op_of
+from isthmus.frontends.onnx.table import Converter, converter
+from isthmus.frontends.onnx.tensors import dense, weight_of
+from isthmus.frontends.onnx.types import Dims
+from isthmus.ir.builder import Builder
+from isthmus.ir.dims import Dim
+from isthmus.ir.errors import FileError, InferError
+from isthmus.ir.graph import Graph, Value
+from isthmus.ir.location import Location
+from isthmus.ir.shape_values import elements
+from isthmus.ir.types import Tensor, Type
+from isthmus.ir.weights import Array
+
+Scope = Mapping[str, "Value | None"]
+"""The values of names; None for an input that is absent."""
+
+
+class Opaque(Exception):
+    """A node that the IR's ops cannot say, with the reason; it stays an opaque node."""
+
+
+@dataclass
+class Model:
+    """One model while it is imported.
+
+    Attributes:
+        opsets: the opset of each domain that the file imports.
+        folder: the folder that external data lies in; None for a model that is not in a file.
+        dims: the symbols of the file's dims.
+        types: what the file says of types, by value name, for nodes that are opaque.
+        functions: the file's own functions, by domain, name and overload.
+        opaque: the reason why each opaque op stayed so, by domain and name.
+        where: the name of the file, for locations.
+        calling: the functions whose bodies are being converted.
+    """
+
+    opsets: Mapping[str, int]
+    folder: Path | None
+    dims: Dims
+    types: Callable[[str], Type | None]
+    functions: Mapping[tuple[str, str, str], Any] = field(default_factory=dict)
+    opaque: dict[tuple[str, str], str] = field(default_factory=dict)
+    where: str = ""
+    calling: tuple[tuple[str, str, str], ...] = ()
+
+
+class Conversion:
+    """What a converter works with: one node.
+
+    Attributes:
+        model: the model that it is of.
+        b: builds the IR's nodes.
+        proto: the NodeProto.
+        scope: the values of the names that the node sees, for nested graphs.
+    """
+
+    def __init__(self, model: Model, b: Builder, proto: Any, scope: Scope) -> None:
+        self.model = model
+        self.b = b
+        self.proto = proto
+        self.scope = scope
+
+    @property
+    def opset(self) -> int:
+        """The opset of the node's domain."""
+        return self.model.opsets.get(domain_of(self.proto), 1)
+
+    @property
+    def wanted(self) -> list[bool]:
+        """Which results the file names, in order."""
+        return [bool(name) for name in self.proto.output]
+
+    # ---- about values
+
+    def shape(self, value: Value) -> tuple[Dim, ...]:
+        """The shape of a tensor.
+
+        Raises:
+            Opaque: the rank is not known, or it is no tensor.
+        """
+        type = value.type
+        if not isinstance(type, Tensor) or type.shape is None:
+            raise Opaque(f"the rank of {value.name or 'an input'} is not known")
+        return type.shape
+
+    def rank(self, value: Value) -> int:
+        """The number of dims of a tensor; raises as `shape`."""
+        return len(self.shape(value))
+
+    def axis(self, axis: int, rank: int) -> int:
+        """An axis counted from the front.
+
+        Raises:
+            FileError: there is none.
+        """
+        if not -rank <= axis < max(rank, 1):
+            raise self.malformed(f"axis {axis} is not within the rank {rank}")
+        return axis % max(rank, 1)
+
+    def known(self, value: Value | None) -> Array | None:
+        """The content of a constant; None for another value."""
+        weight = None if value is None else value.weight
+        return None if weight is None else weight.array()
+
+    def numbers(self, value: Value | None) -> tuple[Dim, ...] | None:
+        """The elements of a small integer tensor as dims, where they can be followed: constants, sizes and what is computed of
+        them; None for another."""
+        content = self.known(value)
+        if content is not None and content.dtype.kind in "iu":
+            return tuple(int(number) for number in content.reshape(-1))
+        return elements(value)
+
+    def need(self, value: Value | None, what: str) -> tuple[Dim, ...]:
+        """`numbers`, where the IR has no form for others.
+
+        Raises:
+            Opaque: they cannot be followed.
+        """
+        found = self.numbers(value)
+        if found is None:
+            raise Opaque(f"{what} depend on data")
+        return found
+
+    # ---- making values
+
+    def scalar(self, value: Value) -> Value:
+        """A tensor of one element as a 0-d one."""
+        return value if self.shape(value) == () else self.b.reshape(value, shape=[])
+
+    def same_type(self, number: Any, like: Value) -> Value:
+        """A number as a 0-d constant of another value's element type."""
+        return self.b.constant(np.asarray(number).astype(like.tensor.dtype.numpy), like.tensor.dtype)
+
+    def region(
+        self, proto: Any, types: Sequence[Type], name: str,
+        more: Callable[[Builder, list[Value]], Sequence[Value]] | None = None,
+    ) -> Graph:  # fmt: skip
+        """A nested graph.
+
+        Args:
+            proto: its GraphProto.
+            types: the types of its inputs.
+            name: of the region.
+            more: given the region's builder and outputs, gives the outputs to have instead.
+        """
+        return nested(self.model, self.b, proto, types, self.scope, name, more)
+
+    # ---- saying no
+
+    def malformed(self, reason: str) -> FileError:
+        """An error for a node that breaks the standard."""
+        return FileError(reason, op=op_of(self.proto), location=self.b.location)
+
+    def opaque(self, reason: str) -> NoReturn:
+        """Leaves the node as it is.
+
+        Raises:
+            Opaque: always.
+        """
+        raise Opaque(reason)
+
+
+def attribute(model: Model, proto: Any) -> Any:
+    """An attribute's content: a number, a text, a tuple, a weight, or a GraphProto.
+
+    Raises:
+        FileError: it is of another kind than it says.
+    """
+    kind = proto.type
+    A = onnx.AttributeProto
+    if kind == A.STRING:
+        return proto.s.decode("utf-8", "surrogateescape")
+    if kind == A.STRINGS:
+        return tuple(text.decode("utf-8", "surrogateescape") for text in proto.strings)
+    if kind == A.TENSOR:
+        return weight_of(proto.t, model.folder)
+    if kind == A.SPARSE_TENSOR:
+        return dense(proto.sparse_tensor, model.folder)
+    if kind in (A.GRAPH, A.TYPE_PROTO):
+        return proto.g if kind == A.GRAPH else proto.tp
+    try:
+        found = onnx.helper.get_attribute_value(proto)
+    except ValueError as error:
+        raise FileError(f"the attribute {proto.name} is malformed: {error}") from error
+    return tuple(found) if isinstance(found, list) else found
+
+
+def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: dict[str, Value | None]) -> None:
+    """Converts nodes in order, and adds the values of their results to the scope.
+
+    Raises:
+        FileError: a node uses a name that nothing before it makes, or makes one that there is already.
+    """
+    for proto in protos:
+        b.location = Location(model.where, 0, proto.name or proto.op_type)
+        inputs = []
+        for name in proto.input:
+            if name and name not in scope:
+                raise FileError(f"the input {name!r} is made by no node before it", op=op_of(proto), location=b.location,
+                                remedy="sort the nodes, or add the missing one")  # fmt: skip
+            inputs.append(scope[name] if name else None)
+        results = _convert(model, b, proto, inputs, scope)
+        for name, value in zip(proto.output, results, strict=False):
+            if name:
+                if name in scope:
+                    raise FileError(f"the name {name!r} is made twice", op=op_of(proto), location=b.location)
+                scope[name] = value
+                if value is not None and not value.name and value.producer is not None:
+                    value.name = name
+
+
+def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], scope: Scope) -> Sequence[Value | None]:
+    domain = domain_of(proto)
+    row = converter(domain, proto.op_type, model.opsets)
+    before = next(b.graph.reversed_nodes(), None)
+    try:
+        if row is not None:
+            found = _call(row, Conversion(model, b, proto, scope), inputs)
+        else:
+            found = call_function(model, b, proto, inputs)
+    except Opaque as reason:
+        for node in b.graph.reversed_nodes():  # what was built before the reason came up
+            if node is before:
+                break
+            node.erase()
+        return opaque(model, b, proto, inputs, scope, str(reason))
+    except InferError as error:
+        raise FileError(f"the model is malformed: {error.message}", op=op_of(proto), location=b.location,
+                        expected=error.expected, found=error.found) from error  # fmt: skip
+    return (found,) if isinstance(found, Value) else tuple(found)
+
+
+def _call(row: Converter, c: Conversion, inputs: list[Value | None]) -> Any:
+    """Calls a converter with the node's inputs and attributes."""
+    attributes = {each.name: attribute(c.model, each) for each in c.proto.attribute}
+    more = attributes.keys() - row.attributes
+    if more:
+        raise Opaque(f"the attribute {', '.join(sorted(more))} is not carried over")
+    if row.most is not None and len(inputs) > row.most:
+        raise c.malformed(f"takes {row.most} inputs at most, and has {len(inputs)}")
+    while inputs and inputs[-1] is None and len(inputs) > 1:
+        inputs = inputs[:-1]  # an absent input at the end has the parameter's default
+    try:
+        return row.function(c, *inputs, **attributes)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # the call itself, nothing within
+            raise c.malformed(f"lacks an input or an attribute: {error}") from error
+        raise
+
+
+def call_function(model: Model, b: Builder, proto: Any, inputs: Sequence[Value | None]) -> Sequence[Value | None]:
+    """A node whose op is a function, of the file or of the standard: its nodes in place of it.
+
+    Raises:
+        Opaque: there is no such function.
+        FileError: the function calls itself.
+    """
+    found = function_of(model, proto, inputs)
+    if found is None:
+        domain = domain_of(proto)
+        raise Opaque(f"the domain {domain} is not known" if domain else "no converter is known")
+    function, opsets = found
+    key = domain_of(proto), str(proto.op_type), str(proto.overload)
+    if key in model.calling:
+        raise FileError(f"the function {op_of(proto)} calls itself", op=op_of(proto), location=b.location)
+    inner = replace(model, opsets=opsets, calling=(*model.calling, key))
+    scope: dict[str, Value | None] = dict.fromkeys(function.input)
+    scope.update(zip(function.input, inputs, strict=False))
+    given = {each.name: each for each in (*function.attribute_proto, *proto.attribute)}
+    place = b.location
+    convert_nodes(inner, b, [with_attributes(node, given) for node in function.node], scope)
+    b.location = place
+    missing = [name for name in function.output if name not in scope]
+    if missing:
+        raise FileError(f"nothing makes the output {', '.join(missing)} of the function {op_of(proto)}", location=place)
+    return [scope[name] for name in function.output]
+
+
+def nested(
+    model: Model, b: Builder, proto: Any, types: Sequence[Type], scope: Scope, name: str,
+    more: Callable[[Builder, list[Value]], Sequence[Value]] | None = None,
+) -> Graph:  # fmt: skip
+    """A nested graph of a node; see `Conversion.region`."""
+    graph = Graph(name, b.graph.symbols)
+    inner = Builder(graph, None, b.location)
+    own: dict[str, Value | None] = dict(scope)
+    for each, type in zip(proto.input, types, strict=True):
+        own[each.name] = graph.add_input(type, each.name)
+    for tensor in proto.initializer:
+        own[tensor.name] = inner.constant(weight_of(tensor, model.folder), name=tensor.name)
+    convert_nodes(model, inner, proto.node, own)
+    outputs = [own.get(each.name) for each in proto.output]
+    missing = [each.name for each, value in zip(proto.output, outputs, strict=True) if value is None]
+    if missing:
+        raise FileError(f"nothing makes the output {', '.join(missing)} of a nested graph", location=b.location)
+    values = [value for value in outputs if value is not None]
+    graph.set_outputs(values if more is None else more(inner, values))
+    return graph
+
+
+def opaque(
+    model: Model, b: Builder, proto: Any, inputs: Sequence[Value | None], scope: Scope, reason: str,
+) -> Sequence[Value | None]:  # fmt: skip
+    """A node that stays as it is.
+
+    Raises:
+        FileError: the type of a result cannot be found.
+    """
+    domain = domain_of(proto)
+    model.opaque.setdefault((domain, proto.op_type), reason)
+    types = []
+    for name in proto.output:
+        type = model.types(name) if name else None
+        if type is None:
+            raise FileError(
+                f"{op_of(proto)} stays as it is, for {reason}; the type of its result {name!r} is not known",
+                op=op_of(proto), location=b.location, remedy="give the result's type among the graph's value_info",
+            )  # fmt: skip
+        types.append(type)
+    attributes = {each.name: attribute(model, each) for each in proto.attribute}
+    node = b.emit("custom", list(inputs), {
+        "domain": domain, "name": proto.op_type, "attributes": attributes, "types": types,
+    })  # fmt: skip
+    return node.results

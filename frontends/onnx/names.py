@@ -1,0 +1,16 @@
+"""What nodes of a file are called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def domain_of(proto: Any) -> str:
+    """A node's domain; the standard one is empty."""
+    return "" if proto.domain == "ai.onnx" else str(proto.domain)
+
+
+def op_of(proto: Any) -> str:
+    """A node's op, for people."""
+    domain = domain_of(proto)
+    return f"{domain}.{proto.op_type}" if domain else str(proto.op_type)

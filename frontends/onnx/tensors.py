@@ -1,0 +1,89 @@
+"""ONNX's constants as weights: what a ``TensorProto`` holds, where it holds it, nothing copied that need not be."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx
+
+from isthmus.frontends.onnx.external import place
+from isthmus.frontends.onnx.types import dtype_of
+from isthmus.ir import dtypes
+from isthmus.ir.errors import FileError
+from isthmus.ir.weights import ArrayWeight, MappedWeight, Weight
+
+MOST_ELEMENTS: Final = 1 << 40
+"""No tensor of a file has more elements: beyond that a size is a lie or a mistake."""
+
+
+def weight_of(proto: Any, folder: Path | None) -> Weight:
+    """The content of a tensor.
+
+    Args:
+        proto: a TensorProto.
+        folder: the folder that external data must lie in; None for a model that is not in a file.
+
+    Raises:
+        FileError: sizes, element type and content do not go together, or external data is not where it says.
+    """
+    what = f"the tensor {proto.name!r}"
+    dtype = dtype_of(proto.data_type, what)
+    shape = tuple(proto.dims)
+    if any(size < 0 for size in shape) or math.prod(shape) > MOST_ELEMENTS:
+        raise FileError(f"{what} has the sizes {list(shape)}")
+    if dtype is not dtypes.string:
+        nbytes = (math.prod(shape) * dtype.bits + 7) // 8
+        if proto.data_location == onnx.TensorProto.EXTERNAL:
+            path, offset = place(proto, nbytes, folder)
+            if dtype.bits % 8 == 0:
+                return MappedWeight(path, offset, dtype, shape, proto.name)
+            packed = np.fromfile(path, np.uint8, nbytes, offset=offset).tobytes()
+            proto = onnx.TensorProto(name=proto.name, data_type=proto.data_type, dims=shape, raw_data=packed)
+        if proto.HasField("raw_data"):
+            if len(proto.raw_data) != nbytes:
+                raise FileError(f"{what} holds {len(proto.raw_data)} bytes", expected=f"{nbytes} for {dtype}{list(shape)}")
+            if dtype.bits % 8 == 0:
+                return ArrayWeight(np.frombuffer(proto.raw_data, dtype.numpy).reshape(shape), proto.name)
+    elif proto.data_location == onnx.TensorProto.EXTERNAL:
+        raise FileError(f"{what} is of strings, which cannot be in another file")
+    try:
+        array = onnx.numpy_helper.to_array(proto)
+    except (ValueError, TypeError) as error:
+        raise FileError(f"{what} does not hold what its sizes {list(shape)} say: {error}") from error
+    if dtype is dtypes.string:
+        return ArrayWeight(_texts(array, shape), proto.name)
+    return ArrayWeight(array.astype(dtype.numpy, copy=False).reshape(shape), proto.name)
+
+
+def _texts(array: Any, shape: tuple[int, ...]) -> Any:
+    texts = np.empty(shape, object)
+    texts.reshape(-1)[:] = [
+        item.decode("utf-8", "surrogateescape") if isinstance(item, bytes) else str(item) for item in array.flat
+    ]
+    return texts
+
+
+def dense(proto: Any, folder: Path | None) -> Weight:
+    """A sparse tensor, written out.
+
+    Raises:
+        FileError: its indices are not within its sizes.
+    """
+    values = weight_of(proto.values, folder).array()
+    indices = weight_of(proto.indices, folder).array()
+    shape = tuple(proto.dims)
+    what = f"the sparse tensor {proto.values.name!r}"
+    if any(size < 0 for size in shape) or math.prod(shape) > MOST_ELEMENTS:
+        raise FileError(f"{what} has the sizes {list(shape)}")
+    result = np.zeros(shape, values.dtype)
+    try:
+        if indices.ndim == 2:
+            result[tuple(indices.T)] = values
+        else:
+            result.reshape(-1)[indices] = values
+    except (IndexError, ValueError) as error:
+        raise FileError(f"{what} has indices that do not fit the sizes {list(shape)}") from error
+    return ArrayWeight(result, proto.values.name)
