@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import inspect
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -16,8 +17,9 @@ from pydantic import BaseModel, ValidationError
 
 from isthmus.backends import registry
 from isthmus.compiled import Compiled
-from isthmus.ir.errors import CaptureError, UsageError
+from isthmus.ir.errors import CaptureError, IsthmusWarning, UsageError
 from isthmus.passes import PassRecord, cleanup_passes, count_nodes, default_passes, legalize, run_passes
+from isthmus.pruning import early_exit, pruned
 from isthmus.report import PassReport, Report
 
 if TYPE_CHECKING:
@@ -151,6 +153,12 @@ def lower(
     graph = captured.graph
     if not graph.outputs:
         raise CaptureError(f"{report.model} has no tensor among its results: there is nothing to compute")
+    report.pruned = pruned(captured)
+    if (warning := early_exit(graph, report.pruned)) is not None:
+        captured.warnings.append(warning)
+    for told in captured.warnings:
+        warnings.warn(told, IsthmusWarning, stacklevel=3)
+    report.warnings = list(captured.warnings)
     report.capture_seconds = dict(captured.seconds)
     report.notes += captured.notes
     report.nodes["captured"] = count_nodes(graph)

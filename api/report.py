@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from isthmus.pruning import Pruned
 from isthmus.tables import table, text
 
 
@@ -41,6 +42,8 @@ class Report(BaseModel):
         nodes: nodes behind each stage, constants left out: ``captured``, ``passes``, ``legal``, ``artefact``.
         passes: each pass that ran, in order.
         legalized: rewrites by op that the target could not take as it was.
+        pruned: what of the model reaches no output.
+        warnings: what makes it likely that this is not the model that was meant; printed first.
         notes: what a user should know: buffers that the model writes to, and so on.
         assumptions: what the compiled model takes for granted about its sizes.
         inputs: type of each input, by name.
@@ -56,6 +59,8 @@ class Report(BaseModel):
     nodes: dict[str, int] = Field(default_factory=dict)
     passes: list[PassReport] = Field(default_factory=list)
     legalized: dict[str, int] = Field(default_factory=dict)
+    pruned: Pruned | None = None
+    warnings: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
     assumptions: list[str] = Field(default_factory=list)
     inputs: dict[str, str] = Field(default_factory=dict)
@@ -79,9 +84,11 @@ class Report(BaseModel):
                  (("inputs", self.inputs), ("outputs", self.outputs)) if types]  # fmt: skip
         if self.legalized:
             lines.append(f"legalized: {_counts(self.legalized)}")
+        lines += self.pruned.lines if self.pruned else []
         lines += [f"holds only for {assumption}" for assumption in self.assumptions]
         lines += [f"note: {note}" for note in self.notes]
-        return text(title, stages, *([passes] if self.passes else []), *lines)
+        warnings = [f"WARNING: {warning}" for warning in self.warnings]
+        return text(*warnings, title, stages, *([passes] if self.passes else []), *lines)
 
 
 def _counts(counts: dict[str, int]) -> str:

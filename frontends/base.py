@@ -11,7 +11,7 @@ import numpy as np
 
 from isthmus.ir.dims import Dim, Symbol
 from isthmus.ir.dtypes import DType
-from isthmus.ir.graph import Graph
+from isthmus.ir.graph import Graph, Value
 from isthmus.ir.weights import Weight
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -30,6 +30,23 @@ class TensorSpec:
     shape: tuple[Dim, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a source.
+
+    Attributes:
+        name: its path, such as ``layer1.0.conv2.weight``.
+        nbytes: its bytes.
+        value: the constant that it is in the graph, as captured; None where the model did not meet it.
+        read: the program took its content, so that what it did with it is not in the graph.
+    """
+
+    name: str
+    nbytes: int
+    value: Value | None = None
+    read: bool = False
+
+
 @dataclass
 class Captured(ABC):
     """A model as a graph, with what is needed to compare the two.
@@ -40,7 +57,10 @@ class Captured(ABC):
         output_names: the names of the graph's outputs.
         notes: what the user should know beside the graph's assumptions: buffers that the model writes to, dims that became
             numbers.
+        warnings: what makes it likely that the graph is not the model that the user meant.
         seconds: how long each step took.
+        parameters: the parameters of a source that is a whole model, each once. Where they are told, one that is neither used
+            nor read by the program falls away.
         weights: handles onto the source's weights that are read later, or onto the files that they are in.
         perhaps_empty: sizes that nobody gave a least one, and for which the graph holds down to 0. Where a target has a
             worse form for what may be empty, or none, they may be taken to be 1 at least.
@@ -51,6 +71,8 @@ class Captured(ABC):
     output_names: list[str]
     notes: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    parameters: Sequence[Parameter] = ()
     weights: Sequence[Weight] = ()
     perhaps_empty: Sequence[Symbol] = ()
 

@@ -21,6 +21,7 @@ from isthmus.frontends.torch.control import composite
 from isthmus.frontends.torch.escapes import swapped
 from isthmus.frontends.torch.given import Given
 from isthmus.frontends.torch.inputs import Inputs, flatten
+from isthmus.frontends.torch.parameters import parameters
 from isthmus.frontends.torch.provenance import raised_at
 from isthmus.frontends.torch.residues import Multiples, settle
 from isthmus.frontends.torch.restore import Untouched, below_autograd, deep, flags
@@ -152,7 +153,7 @@ def capture(
     began = time.perf_counter()
     source = source_of(model, args, kwargs or {})
     inputs = Inputs(source.signature, args, kwargs or {}, source.dynamic_shapes or dynamic_shapes, tuple(input_names or ()))
-    parameters = list((input_names or ())[len(inputs.leaves) :])
+    names = list((input_names or ())[len(inputs.leaves) :])
     given = None if weights is None else Given(source, weight_files.open_weights(weights))
     notes: list[str] = []
 
@@ -165,7 +166,7 @@ def capture(
         with untouched:
             if given is not None:
                 given.place()
-            return _watch(source, inputs, hints, source.names(parameters), given, options, cells or {}, granted, multiples)
+            return _watch(source, inputs, hints, source.names(names), given, options, cells or {}, granted, multiples)
 
     hints = inputs.first_hints()
     try:
@@ -196,6 +197,7 @@ def capture(
     captured.weights, captured.given = [*held, *files.values()], given
     captured.perhaps_empty = first.perhaps_empty
     captured.written = list(first.written)
+    captured.parameters = parameters(source, first.watcher, names)
     captured.notes += [*first.watcher.notes, *first.watcher.sizes.notes]
     captured.notes += _other_paths(source)
     captured.output_names = _output_names(first, options, output_names)

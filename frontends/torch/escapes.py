@@ -70,6 +70,7 @@ def swapped(watcher: Watcher) -> Iterator[None]:
 def _method(watcher: Watcher, name: str, what: str, original: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if self.__class__ is not Watched and not watcher.changed(self):
+            watcher.read.add(watcher.names.get(id(self), ""))
             with torch._C._DisableTorchDispatch():  # torch's own implementation goes through ops that are watched
                 found = original(self, *args, **kwargs)
             if isinstance(found, np.ndarray):

@@ -76,6 +76,17 @@ class Known:
             (self._content[value],) = interpreter.run(graph, arguments)
         return np.asarray(self._content[value])
 
+    def taken(self) -> set[Value]:
+        """The values whose content was asked for, and those that it was computed from."""
+        found: set[Value] = set()
+        stack = list(self._content)
+        while stack:
+            top = stack.pop()
+            if top not in found:
+                found.add(top)
+                stack += top.producer.walk_values() if top.producer is not None else ()
+        return found
+
     def span(self, value: Value) -> Span | None:
         """Between what numbers the elements of a value lie, whatever the inputs; None where nothing is known."""
         return span_of(value, self._spans)

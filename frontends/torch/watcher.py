@@ -80,6 +80,8 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         names: the names of parameters and buffers by their ids.
         given: the handles of those whose content is not the tensor's own to tell, by their ids.
         bare: names of buffers that are known to have no content.
+        met: the entries of the parameters and buffers that the model has used, by name.
+        read: names of those that the program has read past torch's ops.
         inside: the tensors that are of the body that is being watched, and whether it may write to them; None outside bodies.
     """
 
@@ -103,6 +105,8 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         self.failure: CaptureError | None = None
         self.given: dict[int, Weight] = {}
         self.bare: list[str] = []
+        self.met: dict[str, Entry] = {}
+        self.read: set[str] = set()
         self.inside: dict[Entry, bool] | None = None
         self.constants = Builder(self.graph)
         self._reals: dict[int, tuple[torch.Tensor, Entry]] = {}
@@ -193,6 +197,8 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
             self._beside[entry] = beside
             if name:
                 self._labels[entry] = name
+        if name:
+            self.met[name] = entry
         self._reals[id(tensor)] = (tensor, entry)  # kept alive, so that the id is not given to another
         return entry
 
