@@ -13,16 +13,17 @@ if TYPE_CHECKING:
     from isthmus import errors as errors
     from isthmus.compiled import Compiled
     from isthmus.compiler import compile
+    from isthmus.constants import constant
     from isthmus.frontends.weight_files import open_weights
     from isthmus.specs import spec
 
     __version__: str
 
-__all__ = ["Compiled", "__version__", "compile", "errors", "open_weights", "spec"]
+__all__ = ["Compiled", "__version__", "compile", "constant", "errors", "open_weights", "spec"]
 
 _HOMES = {
-    "Compiled": "isthmus.compiled", "compile": "isthmus.compiler", "open_weights": "isthmus.frontends.weight_files",
-    "spec": "isthmus.specs",
+    "Compiled": "isthmus.compiled", "compile": "isthmus.compiler", "constant": "isthmus.constants",
+    "open_weights": "isthmus.frontends.weight_files", "spec": "isthmus.specs",
 }  # fmt: skip
 
 

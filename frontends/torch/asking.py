@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dis
 import linecache
 from dataclasses import dataclass
 from types import CodeType
@@ -63,13 +64,17 @@ _Place = tuple[int, int, int, int]
 
 def _position(code: CodeType, offset: int) -> _Place | None:
     """First and last line, first and last column (in bytes) of what an instruction stands for."""
-    for at, place in enumerate(code.co_positions()):
-        if at * 2 == offset:
-            line, end_line, column, end_column = place
-            if line is None or end_line is None or column is None or end_column is None:
-                return None
-            return line, end_line, column, end_column
-    return None
+    steps = [each for each in dis.get_instructions(code) if each.offset <= offset]
+    step = steps[-1]
+    if step.opname.startswith(("POP_JUMP", "JUMP_IF")) and len(steps) > 1:
+        step = steps[-2]  # what a jump looks at is what the step before it made
+    place = step.positions
+    if place is None:
+        return None
+    line, end_line, column, end_column = place
+    if line is None or end_line is None or column is None or end_column is None:
+        return None
+    return line, end_line, column, end_column
 
 
 def _excerpt(lines: list[str], place: _Place) -> str:

@@ -10,13 +10,14 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from torch.utils import _pytree as pytree
 
 from isthmus.frontends import weight_files
 from isthmus.frontends.base import Array, Captured
+from isthmus.frontends.torch import assumed, containers
 from isthmus.frontends.torch import aten as aten
-from isthmus.frontends.torch import containers
+from isthmus.frontends.torch.assumed import Number
 from isthmus.frontends.torch.control import composite
 from isthmus.frontends.torch.escapes import swapped
 from isthmus.frontends.torch.given import Given
@@ -45,6 +46,8 @@ class CaptureOptions(BaseModel):
         coarse: modules kept as one node each, by path, class name or class.
         export_flags: models that ask whether they are being exported or compiled hear yes; with ``compiled``, those that
             ask whether they are compiled.
+        assume: values of inputs of one element, by the inputs' names, which Python may read: loops over them are unrolled, and
+            branches decided. The graph holds for these values alone.
         second_watch: a model with dynamic sizes is watched again at other sizes, and both graphs must be equal.
     """
 
@@ -54,6 +57,7 @@ class CaptureOptions(BaseModel):
     buffers: Literal["report", "output", "refuse"] = "report"
     coarse: tuple[str | type, ...] = ()
     export_flags: bool | Literal["compiled"] = True
+    assume: dict[str, Number] = Field(default_factory=dict)
     second_watch: bool = True
 
 
@@ -67,13 +71,16 @@ class TorchCaptured(Captured):
     written: list[str]
     weights: list[TorchWeight | MappedWeight]
     given: Given | None
+    assumed: dict[str, Number]
 
     def check(self) -> None:
         for weight in self.weights:
             weight.check()
 
     def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
-        return self.inputs.arrays(args, kwargs or {})
+        arrays = self.inputs.arrays(args, kwargs or {})
+        assumed.hold(self.input_names, arrays, self.assumed)
+        return arrays
 
     def unflatten(self, outputs: list[Array]) -> Any:
         given = iter(zip(self.graph.outputs, outputs, strict=True))
@@ -153,6 +160,7 @@ def capture(
     began = time.perf_counter()
     source = source_of(model, args, kwargs or {})
     inputs = Inputs(source.signature, args, kwargs or {}, source.dynamic_shapes or dynamic_shapes, tuple(input_names or ()))
+    assumed.assume(inputs.leaves, options.assume)
     names = list((input_names or ())[len(inputs.leaves) :])
     given = None if weights is None else Given(source, weight_files.open_weights(weights))
     notes: list[str] = []
@@ -200,6 +208,12 @@ def capture(
     captured.parameters = parameters(source, first.watcher, names)
     captured.notes += [*first.watcher.notes, *first.watcher.sizes.notes]
     captured.notes += _other_paths(source)
+    captured.assumed = {name: number for name, number in options.assume.items() if name in first.watcher.assumed}
+    captured.notes += [
+        f"assume says that {name} is {number!r}, which nothing needs: it is an input like any other"
+        for name, number in options.assume.items()
+        if name not in captured.assumed
+    ]
     captured.output_names = _output_names(first, options, output_names)
     for symbol in first.watcher.sizes.declared:
         symbol.hint = _own_sizes(inputs).get(symbol.name, symbol.hint)
@@ -258,6 +272,8 @@ def _watch(
         tensor = watcher.tensor(value, None, leaf.tensor.device)
         watcher.label(tensor.entry, f"the input {leaf.name}")
         watcher.w.knowledge.examples[value] = partial(contents, leaf.tensor)
+        if leaf.assumed is not None:
+            watcher.w.knowledge.assumed[value] = partial(assumed.rely, watcher, value, leaf.assumed)
         tensors.append(tensor)
     try:
         with (
@@ -273,10 +289,10 @@ def _watch(
             leaves, spec = flatten(source.call(*args, **kwargs))
             values = watcher.outputs(leaves)
             written = _written(watcher, source.modules)
-    except IsthmusError as error:
-        error.location = error.location or raised_at(error, watcher.provenance)
         if (swallowed := watcher.swallowed()) is not None:
             raise swallowed
+    except IsthmusError as error:
+        error.location = error.location or raised_at(error, watcher.provenance)
         if watcher.refusals and not isinstance(error, UnsupportedError):
             raise stop(watcher, error.location) from error
         if isinstance(error, Refusal):
@@ -285,11 +301,11 @@ def _watch(
             ) from error
         raise
     except Exception as error:
-        if watcher.refusals:
-            raise stop(watcher, raised_at(error, watcher.provenance)) from error
         if _comes_of(error, watcher.failure):
             assert watcher.failure is not None
             raise watcher.failure from error
+        if watcher.refusals:
+            raise stop(watcher, raised_at(error, watcher.provenance)) from error
         raise CaptureError(
             f"the model raised {type_name(error)}: {error}",
             location=raised_at(error, watcher.provenance),
@@ -304,8 +320,6 @@ def _watch(
     return Watch(graph, watcher, spec, leaves, written)
 
 
-def _remedy(error: BaseException, watcher: Watcher) -> str:
-    if "unhashable type: non-nested Sym" in str(error):
 def _comes_of(error: BaseException | None, cause: BaseException | None) -> bool:
     """Whether an exception was raised because of another one."""
     while error is not None and error is not cause:
@@ -313,6 +327,8 @@ def _comes_of(error: BaseException | None, cause: BaseException | None) -> bool:
     return error is not None
 
 
+def _remedy(error: BaseException, watcher: Watcher) -> str:
+    if "unhashable type: non-nested Sym" in str(error):
         return "a dynamic size is the key of a dict, or the argument of a cached function, there: declare it static"
     sizes = ", ".join(f"{symbol.name}={symbol.hint}" for symbol in watcher.sizes.declared)
     return f"check that the model runs on the example inputs; it was watched at sizes {sizes or 'of the example'}"

@@ -83,7 +83,11 @@ def _method(watcher: Watcher, name: str, what: str, original: Callable[..., Any]
         content = None if address else watcher.w.knowledge.content(value)
         if content is None:
             if name in ("__int__", "__index__") and value.tensor.dtype.is_integer:
-                return int(leaving.item(watcher, self))  # the size says that it may not become a number
+                watcher.trying = True
+                try:
+                    return int(leaving.item(watcher, self))  # the size says that it may not become a number
+                finally:
+                    watcher.trying = False
             leaving.escapes(watcher, what, self)
         with torch._C._DisableTorchDispatch():
             return original(real(content, value.tensor.dtype), *args, **kwargs)

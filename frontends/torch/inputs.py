@@ -32,16 +32,20 @@ class Leaf:
         tensor: the example.
         axes: what the user said about each axis, where anything.
         shape: the sizes, symbols included; set by `declare`.
+        given: the example is a tensor of the user's, with content.
+        assumed: the value that it is taken to have; None for any.
         low, high: the range of the example's values, which fresh ones stay in when they are integers.
     """
 
-    __slots__ = ("axes", "high", "low", "name", "shape", "tensor")
+    __slots__ = ("assumed", "axes", "given", "high", "low", "name", "shape", "tensor")
 
     def __init__(self, name: str, tensor: torch.Tensor) -> None:
         self.name = name
         self.tensor = tensor
         self.axes: dict[int, Any] = {}
         self.shape: tuple[Dim, ...] = tuple(tensor.shape)
+        self.given = False
+        self.assumed: float | None = None
         self.low = 0
         self.high = 1
 
@@ -139,6 +143,7 @@ class Inputs:
                 name, number = f"{base}_{number}", number + 1
             used.add(name)
             leaf = Leaf(name, tensor)
+            leaf.given = tensor is item
             if isinstance(item, TensorSpec):
                 leaf.axes = {axis: dim for axis, dim in enumerate(item.shape) if isinstance(dim, Expr)}
             elif tensor is item and tensor.numel() and not tensor.dtype.is_floating_point and not tensor.dtype.is_complex:
@@ -380,6 +385,8 @@ class Inputs:
 
 def _draw(leaf: Leaf, shape: list[int], generator: torch.Generator) -> torch.Tensor:
     dtype, device = leaf.tensor.dtype, leaf.tensor.device
+    if leaf.assumed is not None:
+        return torch.full(shape, leaf.assumed, dtype=dtype, device=device)
     if dtype is torch.bool:
         return (torch.rand(shape, generator=generator) < 0.5).to(device)
     if dtype.is_floating_point or dtype.is_complex:

@@ -36,6 +36,9 @@ class Known:
         self._spans: dict[Value, Span | None] = {}
         self.examples: dict[Value, Callable[[], Array]] = {}
         """The content that inputs have in the example, for guesses."""
+        self.assumed: dict[Value, Callable[[], None]] = {}
+        """Inputs that are taken to have the example's content, and what is called when that is relied on first."""
+        self._relied: set[Value] = set()
 
     def dependence(self, value: Value) -> Dependence:
         """What a value depends on: an input's content or a random number, sizes of inputs, or nothing."""
@@ -48,7 +51,7 @@ class Known:
                 continue
             node = top.producer
             if node is None:
-                found[top] = Dependence.DATA
+                found[top] = Dependence.NOTHING if top in self.assumed else Dependence.DATA
                 continue
             missing = [used for used in node.walk_values() if used not in found]
             if missing:
@@ -74,7 +77,20 @@ class Known:
             if limit is not None and size > limit:
                 return None
             (self._content[value],) = interpreter.run(graph, arguments)
+        if self.assumed:
+            self._rely_on(value)
         return np.asarray(self._content[value])
+
+    def _rely_on(self, value: Value) -> None:
+        """Tells of every assumed input that a value depends on."""
+        stack = [value]
+        while stack:
+            top = stack.pop()
+            if top not in self._relied:
+                self._relied.add(top)
+                stack += top.producer.walk_values() if top.producer is not None else ()
+                if top in self.assumed:
+                    self.assumed[top]()
 
     def taken(self) -> set[Value]:
         """The values whose content was asked for, and those that it was computed from."""
@@ -95,6 +111,8 @@ class Known:
         """The content that a value has when symbols have these sizes; None when it depends on data."""
         if self.dependence(value) is Dependence.DATA:
             return None
+        if self.assumed:
+            self._rely_on(value)
         nodes = self._slice(value, {})[0].nodes
         used = {symbol for node in nodes for symbol in node.symbols()}
         graph, arguments, _ = self._slice(value, {symbol: sizes(symbol) for symbol in used})

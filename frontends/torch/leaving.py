@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from isthmus.frontends.torch import guards
 from isthmus.frontends.torch.asking import asking, inner
@@ -25,6 +26,7 @@ from isthmus.ir.dims import INF, Bound, Dim, Symbol, symbols
 from isthmus.ir.errors import CaptureError
 from isthmus.ir.graph import Value
 from isthmus.ir.shape_values import elements
+from isthmus.ir.weights import ArrayWeight
 
 if TYPE_CHECKING:
     from isthmus.frontends.torch.watcher import Watcher
@@ -139,19 +141,47 @@ def _symbols(relation: Any) -> Iterable[Symbol]:
         yield from _symbols(part) if isinstance(part, tuple) else () if isinstance(part, str) else symbols(part)
 
 
-def escapes(watcher: Watcher, what: str, tensor: torch.Tensor) -> NoReturn:
+def escapes(watcher: Watcher, what: str, *tensors: torch.Tensor) -> NoReturn:
     """The error for a program that takes input-dependent data out of the watched world.
 
     Raises:
         CaptureError: always.
     """
-    value = watcher.value(tensor)
-    found = [repr(tensor)]
-    if value.location and str(value.location) != str(watcher.provenance.here()):
-        found.append(f"made at {value.location}")
+    values = [watcher.value(tensor) for tensor in tensors]
+    found = [" and ".join(map(repr, tensors))]
+    places = [value.location for value in values if value.location]
+    if places and all(str(place) != str(watcher.provenance.here()) for place in places):
+        found.append(f"made at {' and '.join(map(str, places))}")
     if what == "the truth":
         found.append("both outcomes are possible")
-    leave(watcher, what, [value], (), "; ".join(found))
+    leave(watcher, what, values, (), "; ".join(found))
+
+
+def constant(value: Any) -> Any:
+    """A tensor or size whose value is the same for all inputs, as a constant; see `isthmus.constant`.
+
+    Raises:
+        CaptureError: its value depends on an input.
+    """
+    watcher = _watching()
+    if watcher is None or not isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat)):
+        return value
+    if not isinstance(value, torch.Tensor):
+        return int(value) if isinstance(value, torch.SymInt) else float(value)
+    found = watcher.value(value)
+    content = watcher.w.knowledge.content(found)
+    if content is None:
+        leave(watcher, "the value (isthmus.constant)", [found], (), repr(value))
+    with watcher.constants.at(watcher.provenance.here()):
+        watcher.entry(value).value = watcher.constants.constant(ArrayWeight(np.array(content)))
+    return value
+
+
+def _watching() -> Watcher | None:
+    """The watcher under which the model is running; None when it runs plainly."""
+    from isthmus.frontends.torch.watcher import Watcher
+
+    return next((mode for mode in reversed(_get_current_dispatch_mode_stack()) if isinstance(mode, Watcher)), None)
 
 
 def number(watcher: Watcher, dim: Dim) -> NoReturn:
@@ -186,7 +216,7 @@ def leave(watcher: Watcher, what: str, values: Iterable[Value], dims: Iterable[S
         told = remedy(what, asked, _fixed(watcher, comes))
     else:
         names = ", ".join(symbol.name for symbol in comes.sizes)
-        told = f"compute with torch's own functions to the end, or declare {names} static"
+        told = f"compute with torch's own functions alone, or declare {names} static"
     watcher.fail(
         CaptureError(
             f"Python needs {what} of a tensor{f', `{asked.text}`,' if asked.text else ''} that depends on {comes}",

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+import isthmus
 import isthmus.frontends
 import isthmus.ir
 from isthmus.ir.location import Location
@@ -23,6 +24,7 @@ _LIBRARY = tuple(
     for folder in (
         os.path.dirname(torch.__file__),
         os.path.dirname(np.__file__),
+        *isthmus.__path__,
         *isthmus.frontends.__path__,
         *isthmus.ir.__path__,
         sysconfig.get_paths()["stdlib"],
@@ -40,7 +42,7 @@ _codes: list[CodeType] = []
 
 
 def library(code: CodeType) -> bool:
-    """Whether code belongs to torch, numpy, to isthmus below the public face, or to the standard library."""
+    """Whether code belongs to torch, numpy, to isthmus, or to the standard library."""
     found = _is_library.get(id(code))
     if found is None:
         file = code.co_filename

@@ -28,6 +28,8 @@ _ASKED: Final[dict[tuple[str, str], str]] = {
     "sizes or indexes other tensors may be an integer's .item(), not int()",
     ("the content", "for"): "compute with whole tensors to the end, or loop with torch.while_loop or torch.scan",
     ("the content", ""): "compute with torch's own functions to the end, without numpy and Python's lists",
+    ("the value", ""): "a constant is the same for all inputs: leave isthmus.constant out, or compute from weights and static "
+    "sizes alone",
     ("the address", ""): "do not ask where tensors lie",
     ("the storage", ""): "compute with the tensor itself: its storage holds nothing while a model is captured",
 }

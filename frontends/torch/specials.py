@@ -58,11 +58,10 @@ def _is_nonzero(watcher: Watcher, tensor: torch.Tensor) -> bool:
 
 def _contents(watcher: Watcher, *tensors: torch.Tensor) -> list[np.ndarray[Any, Any]]:
     """What tensors hold, for a comparison that Python branches on."""
-    found = []
-    for tensor in tensors:
-        content = watcher.w.knowledge.content(watcher.value(tensor))
-        found.append(leaving.escapes(watcher, "the truth", tensor) if content is None else content)
-    return found
+    found = [watcher.w.knowledge.content(watcher.value(tensor)) for tensor in tensors]
+    if any(content is None for content in found):
+        leaving.escapes(watcher, "the truth", *tensors)
+    return [content for content in found if content is not None]
 
 
 def _equal(watcher: Watcher, tensor: torch.Tensor, other: torch.Tensor) -> bool:

@@ -75,6 +75,9 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         aliases: views and writes.
         refusals: ops that cannot be carried over, by op and line.
         failure: the first error that was raised into the model, which may have caught it.
+        trying: a tensor is asked for an integer, which torch's C++ may do in vain.
+        tried: it was when the first error was raised.
+        assumed: names of the inputs whose assumed value the graph relies on.
         items: sizes that are bound to the only element of a value.
         notes: what the user should know.
         names: the names of parameters and buffers by their ids.
@@ -100,9 +103,11 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         self.w = Writer(Builder(self.graph), self.sizes)
         self.aliases = Aliases(self.w, self._written)
         self.refusals: dict[tuple[str, str], Refusal] = {}
+        self.failure: CaptureError | None = None
+        self.trying = self.tried = False
+        self.assumed: set[str] = set()
         self.notes: list[str] = []
         self.names: dict[int, str] = {}
-        self.failure: CaptureError | None = None
         self.given: dict[int, Weight] = {}
         self.bare: list[str] = []
         self.met: dict[str, Entry] = {}
@@ -511,30 +516,33 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
 
     # ---- what cannot be carried over
 
-    def _refuse(self, refusal: Refusal, plan: Plan, args: Any, kwargs: Any, check: bool = False) -> Any:
-        """Notes a refusal, and goes on with results whose types torch tells."""
-        from isthmus.frontends.torch.unsupported import stand_ins
-
-        refusal.op = plan.name
-        refusal.location = self.w.b.location
     def fail(self, error: CaptureError) -> NoReturn:
         """Ends the watch, also where the model catches the error.
 
         Raises:
             CaptureError: always.
         """
-        self.failure = self.failure or error
+        if self.failure is None:
+            self.failure, self.tried = error, self.trying
         raise error
 
     def swallowed(self) -> CaptureError | None:
-        """The error that the model's own code has caught; torch's may, when it tries what it is given."""
+        """The error that the model has caught; torch's C++ may, when it tries whether it was given an integer."""
         trace = None if self.failure is None else self.failure.__traceback__
+        if not self.tried:
+            return self.failure
         while trace is not None:
             if not library(trace.tb_frame.f_code):
                 return self.failure
             trace = trace.tb_next
         return None
 
+    def _refuse(self, refusal: Refusal, plan: Plan, args: Any, kwargs: Any, check: bool = False) -> Any:
+        """Notes a refusal, and goes on with results whose types torch tells."""
+        from isthmus.frontends.torch.unsupported import stand_ins
+
+        refusal.op = plan.name
+        refusal.location = self.w.b.location
         self.refusals.setdefault((plan.name, str(refusal.location)), refusal)
         return stand_ins(self, plan, args, kwargs, refusal, check)
 
