@@ -13,7 +13,6 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-import isthmus
 import isthmus.frontends
 import isthmus.ir
 from isthmus.ir.location import Location
