@@ -250,7 +250,7 @@ def verify(file: str, seeds: int, rtol: float, atol: float, **given: Any) -> Non
     request = _Request(**given)
     if not Path(file).exists():
         raise UsageError(f"there is no file {file}")
-    from isthmus.verification import verify as compare
+    from isthmus.verification import compare
 
     with _progress(request.quiet) as tell:
         captured, _, backend = request.lower("captured", tell)

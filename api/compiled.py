@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from isthmus.ir.checks import check_inputs
 from isthmus.ir.errors import FileError, UsageError
 from isthmus.ir.weight_sources import files_of
-from isthmus.verification import Call, VerifyReport, verify
+from isthmus.verification import Call, VerifyReport, compare
 
 if TYPE_CHECKING:
     from isthmus.backends.base import Artefact
@@ -91,7 +91,7 @@ class Compiled:
         """
         self.captured.check()
         calls = None if inputs is None else [_as_call(call) for call in inputs]
-        return verify(self.captured, self.artefact.run, calls, seeds=seeds, rtol=rtol, atol=atol)
+        return compare(self.captured, self.artefact.run, calls, seeds=seeds, rtol=rtol, atol=atol)
 
     def save(self, path: str | Path) -> list[Path]:
         """Writes the model.

@@ -106,6 +106,31 @@ class VerifyReport(BaseModel):
         return text(title, table(columns, rows), *(f"skipped: {line}" for line in self.skipped))
 
 
+def compare(
+    captured: Captured, run: Runner, calls: Sequence[Call] | None = None, *,
+    seeds: int = 3, rtol: float = 1e-4, atol: float = 1e-5,
+) -> VerifyReport:  # fmt: skip
+    """`verify`, with an error that tells when the model computes something else only because it is not being exported now."""
+    try:
+        return verify(captured, run, calls, seeds=seeds, rtol=rtol, atol=atol)
+    except MismatchError as error:
+        told = captured.as_captured()
+        if told is None:
+            raise
+        try:
+            verify(told, run, calls, seeds=seeds, rtol=rtol, atol=atol)
+        except MismatchError:
+            raise error from None
+        places = f", which it asks at {', '.join(captured.asks)}" if captured.asks else ""
+        raise MismatchError(
+            f"{error.message}: it computes something else when it hears that it is being exported{places}, and the compiled "
+            "model agrees with that",
+            expected=error.expected,
+            found=error.found,
+            remedy="compile with export_flags=False, or have the model compute the same either way",
+        ) from None
+
+
 def verify(
     captured: Captured, run: Runner, calls: Iterable[Call] | None = None, *,
     seeds: int = 3, rtol: float = 1e-4, atol: float = 1e-5,
@@ -138,6 +163,8 @@ def verify(
         check_inputs(captured.graph, inputs, UsageError)
         try:
             wanted = captured.eager(args, kwargs)
+        except MismatchError:
+            raise
         except Exception as error:  # the user's model may raise anything at sizes it was not made for
             first = str(error).strip().partition("\n")[0]
             report.skipped.append(f"{turn.title}: the model raises {type(error).__name__}: {first}")

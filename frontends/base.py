@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -61,6 +61,7 @@ class Captured(ABC):
         seconds: how long each step took.
         parameters: the parameters of a source that is a whole model, each once. Where they are told, one that is neither used
             nor read by the program falls away.
+        asks: the places in the source that asked, while it was captured, whether it is being exported.
         weights: handles onto the source's weights that are read later, or onto the files that they are in.
         perhaps_empty: sizes that nobody gave a least one, and for which the graph holds down to 0. Where a target has a
             worse form for what may be empty, or none, they may be taken to be 1 at least.
@@ -73,6 +74,7 @@ class Captured(ABC):
     seconds: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     parameters: Sequence[Parameter] = ()
+    asks: Sequence[str] = ()
     weights: Sequence[Weight] = ()
     perhaps_empty: Sequence[Symbol] = ()
 
@@ -100,6 +102,13 @@ class Captured(ABC):
     @abstractmethod
     def eager(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
         """The original model's flat outputs, run plainly."""
+
+    def as_captured(self) -> Self | None:
+        """The same, with `eager` telling the model what it was told while it was captured, such as that it is exported.
+
+        None where that was nothing.
+        """
+        return None
 
     @abstractmethod
     def fresh_inputs(self, seed: int, sizes: Mapping[str, int] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from isthmus.frontends.torch import aten as aten
 from isthmus.frontends.torch.assumed import Number
 from isthmus.frontends.torch.control import composite
 from isthmus.frontends.torch.escapes import swapped
+from isthmus.frontends.torch.exporting import Export, exporting, told
 from isthmus.frontends.torch.given import Given
 from isthmus.frontends.torch.inputs import Inputs, flatten
 from isthmus.frontends.torch.parameters import parameters
@@ -32,7 +34,7 @@ from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.unsupported import stop
 from isthmus.frontends.torch.watcher import Watcher
 from isthmus.frontends.torch.weights import TorchWeight, contents, real
-from isthmus.ir.errors import CaptureError, IsthmusError, Refusal, UnsupportedError, UsageError
+from isthmus.ir.errors import CaptureError, IsthmusError, MismatchError, Refusal, UnsupportedError, UsageError
 from isthmus.ir.graph import Value
 from isthmus.ir.weights import MappedWeight
 
@@ -44,8 +46,8 @@ class CaptureOptions(BaseModel):
         on_size_branch: a branch on a size that depends on data is recorded as an assumption, or refused.
         buffers: buffers and parameters that the model writes to are reported, made further outputs, or refused.
         coarse: modules kept as one node each, by path, class name or class.
-        export_flags: models that ask whether they are being exported or compiled hear yes; with ``compiled``, those that
-            ask whether they are compiled.
+        export_flags: models that ask whether they are being exported or compiled hear yes, and the lines that ask are noted;
+            with ``compiled``, those that ask whether they are compiled. `torch.jit.is_tracing` and its kind answer no.
         assume: values of inputs of one element, by the inputs' names, which Python may read: loops over them are unrolled, and
             branches decided. The graph holds for these values alone.
         second_watch: a model with dynamic sizes is watched again at other sizes, and both graphs must be equal.
@@ -56,7 +58,7 @@ class CaptureOptions(BaseModel):
     on_size_branch: Literal["record", "refuse"] = "record"
     buffers: Literal["report", "output", "refuse"] = "report"
     coarse: tuple[str | type, ...] = ()
-    export_flags: bool | Literal["compiled"] = True
+    export_flags: Export = True
     assume: dict[str, Number] = Field(default_factory=dict)
     second_watch: bool = True
 
@@ -72,6 +74,8 @@ class TorchCaptured(Captured):
     weights: list[TorchWeight | MappedWeight]
     given: Given | None
     assumed: dict[str, Number]
+    export: Export
+    told: Export = False
 
     def check(self) -> None:
         for weight in self.weights:
@@ -97,7 +101,7 @@ class TorchCaptured(Captured):
 
     def eager(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
         state = {}
-        with torch.no_grad(), deep(), Untouched(module for _, module in self.source.modules):
+        with torch.no_grad(), deep(), exporting(self.told), Untouched(module for _, module in self.source.modules):
             if self.given is not None:
                 self.given.place()
             if self.written and self.source.module is not None:  # the model may write to these; its own stay as they are
@@ -109,12 +113,25 @@ class TorchCaptured(Captured):
                 results = torch.func.functional_call(self.source.module, state, args, kwargs)
             else:
                 results = self.source.call(*args, **kwargs)
+        leaves, spec = flatten(results)
+        if len(leaves) != len(self.leaves):
+            raise MismatchError(
+                "the model returns another structure than it did while it was captured",
+                expected=str(self.spec), found=str(spec),
+            )  # fmt: skip
         arrays = [
             contents(leaf) if isinstance(leaf, torch.Tensor) else np.asarray(leaf)
-            for leaf, known in zip(flatten(results)[0], self.leaves, strict=True)
+            for leaf, known in zip(leaves, self.leaves, strict=True)
             if isinstance(known, (torch.Tensor, torch.SymInt, torch.SymFloat))
         ]
         return arrays + [contents(state[name]) for name in self.written if len(self.output_names) > len(arrays)]
+
+    def as_captured(self) -> Self | None:
+        if not self.export:
+            return None
+        other = copy(self)
+        other.told = self.export
+        return other
 
     def fresh_inputs(self, seed: int, sizes: Mapping[str, int] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return self.inputs.fresh(seed, sizes or {})
@@ -206,7 +223,8 @@ def capture(
     captured.perhaps_empty = first.perhaps_empty
     captured.written = list(first.written)
     captured.parameters = parameters(source, first.watcher, names)
-    captured.notes += [*first.watcher.notes, *first.watcher.sizes.notes]
+    captured.export, captured.asks = options.export_flags, list(first.watcher.asked)
+    captured.notes += [*first.watcher.notes, *first.watcher.sizes.notes, *told(first.watcher.asked)]
     captured.notes += _other_paths(source)
     captured.assumed = {name: number for name, number in options.assume.items() if name in first.watcher.assumed}
     captured.notes += [
@@ -277,7 +295,8 @@ def _watch(
         tensors.append(tensor)
     try:
         with (
-            flags(options.export_flags),
+            flags(),
+            exporting(options.export_flags, watcher.asked),
             swapped(watcher),
             torch.no_grad(),
             torch.random.fork_rng([]),

@@ -8,7 +8,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import torch
 from torch._higher_order_ops import utils as higher_order
@@ -97,39 +97,25 @@ def below_autograd() -> Iterator[None]:
 
 
 @contextmanager
-def flags(export: bool | Literal["compiled"]) -> Iterator[None]:
+def flags() -> Iterator[None]:
     """Torch's flags while a model is watched.
 
-    The fast path of multi-head attention is off, since it would hide the model behind one op. With `export`, models that
-    ask whether they are being exported or compiled hear yes: many then leave out branches on data; with ``compiled``, those
-    that ask whether they are compiled. `torch.cond` and its kind reach the watcher as they are, where torch would run its
-    compiler on them first, and `associative_scan` of dynamic sizes, which torch would unroll; that compiler would also
-    have made a flat list of the operands of `torch.cond`.
+    The fast path of multi-head attention is off, since it would hide the model behind one op. `torch.cond` and its kind reach
+    the watcher as they are, where torch would run its compiler on them first, and `associative_scan` of dynamic sizes, which
+    torch would unroll; that compiler would also have made a flat list of the operands of `torch.cond`.
     """
     mha = torch.backends.mha.get_fastpath_enabled()
-    compiler, onnx = torch.compiler, torch.onnx
-    before = compiler._is_compiling_flag, compiler._is_exporting_flag, onnx.is_in_onnx_export
     compile_and_call, unrolled = higher_order._hop_compile_and_call, associative.generic_associative_scan
     check = branches.validate_subgraph_args_types
     torch.backends.mha.set_fastpath_enabled(False)
     higher_order._hop_compile_and_call, branches.validate_subgraph_args_types = _call, _nothing
     associative.generic_associative_scan = _scan_in_order(unrolled)
     try:
-        if export:
-            compiler._is_compiling_flag = True
-        if export and export != "compiled":
-            compiler._is_exporting_flag = True
-            onnx.is_in_onnx_export = _yes
         yield
     finally:
         torch.backends.mha.set_fastpath_enabled(mha)
         higher_order._hop_compile_and_call, associative.generic_associative_scan = compile_and_call, unrolled
         branches.validate_subgraph_args_types = check
-        compiler._is_compiling_flag, compiler._is_exporting_flag, onnx.is_in_onnx_export = before
-
-
-def _yes() -> bool:
-    return True
 
 
 def _nothing(operands: Any) -> None:
