@@ -15,9 +15,9 @@ from isthmus.ir.symbols import Symbols
 from isthmus.passes.rules import on, sole_producer
 
 
-def _before(node: Node, name: str) -> Node | None:
-    """The producer of the first operand, when it is of this op."""
-    x = node.operands[0]
+def _before(node: Node, name: str, index: int = 0) -> Node | None:
+    """The producer of the first operand, or of another one, when it is of this op."""
+    x = node.operands[index]
     source = None if x is None else x.producer
     return source if source is not None and source.op.name == name else None
 
@@ -64,6 +64,22 @@ def _layout_form(symbols: Symbols, old: tuple[Dim, ...], new: tuple[Dim, ...]) -
     if place != len(short):
         return None
     return ("squeeze" if long is old else "unsqueeze"), axes
+
+
+@on("max_unpool")
+def thin_unpool(b: Builder, node: Node) -> Any:
+    """An unpool along an axis of size 1 that its operands were given for it, as torch writes one along a line."""
+    shape = node.attrs["shape"]
+    x, indices = _before(node, "unsqueeze"), _before(node, "unsqueeze", 1)
+    if x is None or indices is None:
+        return None
+    axes = set(x.attrs["axes"]) & set(indices.attrs["axes"])
+    gone = [axis for axis, size in enumerate(shape, 2) if axis in axes and size.__class__ is int and size == 1]
+    if not gone or len(gone) == len(shape):
+        return None
+    rest = [size for axis, size in enumerate(shape, 2) if axis not in gone]
+    thin = b.max_unpool(*(b.squeeze(x, axes=gone) for x in node.operands), shape=rest, convention=node.attrs["convention"])
+    return b.unsqueeze(thin, axes=gone)
 
 
 @on("permute")
@@ -320,6 +336,6 @@ def lossless(source: DType, target: DType) -> bool:
 
 
 CHAINS: Final = (
-    layout, kept_axes, permutations, split_axes, slices, axes_beside_expanded, expansions, implied_expansion, concatenations,
-    rejoined, casts,
+    layout, kept_axes, thin_unpool, permutations, split_axes, slices, axes_beside_expanded, expansions, implied_expansion,
+    concatenations, rejoined, casts,
 )  # fmt: skip

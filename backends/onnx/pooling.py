@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from isthmus.backends.onnx.neural import ints, shape_of
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, same
+from isthmus.ir.dims import Dim, maximum, product, same
 from isthmus.ir.graph import Node, Value
 
 
@@ -102,20 +102,65 @@ def _planes(b: Builder, node: Node, x: Value) -> Any:
     if node.attrs["convention"] != "per_plane" or x.tensor.dtype.is_integer or x.tensor.dtype is dtypes.f64:
         return taps.max_pool_with_index(b, node, x)
     values, flat = b.max_pool_with_index(x, **{**node.attrs, "convention": "flat"})
-    plane: Dim = 1
-    for dim in shape_of(node)[2:]:
-        plane = plane * dim
-    return values, b.mod(flat, _size(b, plane))
+    return values, b.mod(flat, _plane(b, node))
 
 
-def _size(b: Builder, dim: Dim) -> Value:
-    return b.constant(np.int64(dim)) if isinstance(dim, int) else b.size(dim)
+def _plane(b: Builder, pool: Node) -> Value:
+    """The number of elements of a plane; at least 1, since nothing is divided by 0 where there are no planes."""
+    size = maximum(product(shape_of(pool)[2:]), 1)
+    return b.constant(np.int64(size)) if isinstance(size, int) else b.size(size)
+
+
+def _is_plane(value: Value, pool: Node) -> bool:
+    """Whether a value is what `_plane` makes."""
+    size = maximum(product(shape_of(pool)[2:]), 1)
+    if value.weight is not None:
+        return value.weight.size == 1 and same(int(value.weight.array().item()), size) is True
+    node = value.producer
+    return node is not None and node.op.name == "size" and same(node.attrs["dim"], size) is True
 
 
 @emits("max_unpool")
 def _max_unpool(e: Emitter, node: Node, x: str, indices: str) -> Any:
-    # onnxruntime's MaxUnpool checks the given shape against kernel and strides, which the op does not have.
-    return refuse("ONNX's MaxUnpool needs the kernel of the pool")
+    if node.attrs["convention"] != "flat":
+        refuse("ONNX counts the indices over the whole tensor")
+    if len(node.attrs["shape"]) > 3:
+        refuse("onnxruntime unpools over at most three axes")
+    windows = [_unpooled(node, *sizes) for sizes in zip(shape_of(node)[2:], node.attrs["shape"], strict=True)]
+    if None in windows:
+        # The shape could be an operand, but then the standard counts the indices in that which kernel and strides give, and
+        # onnxruntime in the one given.
+        refuse("no kernel and strides give this shape")
+    kernel, strides = zip(*windows, strict=True)
+    return e.op("MaxUnpool", x, indices, kernel_shape=kernel, strides=strides)
+
+
+STRIDES: Final = 16
+"""Where sizes are no numbers, strides up to this are looked at."""
+
+
+def _unpooled(node: Node, size: Dim, wanted: Dim) -> tuple[int, int] | None:
+    """A kernel and a stride, as great as may be, by which an axis becomes so long; None where there are none."""
+    whole = isinstance(size, int) and isinstance(wanted, int)
+    for stride in range(max(wanted // size, 1) if whole and size else STRIDES, 0, -1):  # type: ignore[type-var, operator]
+        kernel = wanted - (size - 1) * stride
+        if isinstance(kernel, int) and kernel >= 1:
+            return kernel, stride
+    return None
+
+
+@lowers("max_unpool")
+def _unpool_over_all(b: Builder, node: Node, x: Value, indices: Value) -> Any:
+    """Indices that `_planes` made of such as ONNX counts, for planes of this size, are taken as they were."""
+    mod = indices.producer
+    pool = mod.operands[0].producer if mod is not None and mod.op.name == "mod" and mod.operands[0] is not None else None
+    if node.attrs["convention"] != "per_plane" or pool is None or pool.op.name != "max_pool_with_index":
+        return None
+    if pool.attrs["convention"] != "flat" or mod.operands[0] is not pool.results[1] or not _is_plane(mod.operands[1], pool):
+        return None
+    if b.graph.symbols.same(product(list(node.attrs["shape"])), product(shape_of(pool)[2:])) is not True:
+        return None
+    return b.max_unpool(x, mod.operands[0], shape=node.attrs["shape"], convention="flat")
 
 
 @emits("avg_pool")

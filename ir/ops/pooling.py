@@ -181,7 +181,7 @@ class MaxUnpool(Op):
     def evaluate(self, call: Call, *operands: Any) -> Any:
         x, indices = operands
         shape, plane = (*x.shape[:2], *call["shape"]), int(np.prod(call["shape"]))
-        flat = indices.reshape(x.shape[0] * x.shape[1], -1)
+        flat = indices.reshape(x.shape[0] * x.shape[1], int(np.prod(x.shape[2:])))
         if call["convention"] == "per_plane":
             flat = flat + np.arange(len(flat))[:, None] * plane
         result = np.zeros(len(flat) * plane, x.dtype)
