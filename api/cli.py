@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
@@ -18,10 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from isthmus.ir.errors import IsthmusError, UsageError
+from isthmus.ir.errors import IsthmusError, IsthmusWarning, UsageError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+    from isthmus.report import Report
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -117,6 +120,7 @@ def _model(command: F) -> F:
         click.option("--dynamic", metavar="JSON", help="Dynamic sizes, such as {\"x\": {\"0\": \"N\"}}."),
         click.option("--input-names", metavar="A,B", help="Names for the inputs."),
         click.option("--output-names", metavar="A,B", help="Names for the outputs."),
+        click.option("--strict", is_flag=True, help="What the model takes for granted about sizes is an error."),
         click.option("--quiet", is_flag=True, help="Say nothing but errors."),
         click.option("--json", "as_json", is_flag=True, callback=_wants_json, help="Print JSON."),
     )):  # fmt: skip
@@ -130,14 +134,14 @@ class _Request:
     def __init__(
         self, model: str, inputs: Sequence[str], kwargs: str | None, weights: str | None, meta: bool, target: str,
         opset: int | None, options: Sequence[str], dynamic: str | None, input_names: str | None, output_names: str | None,
-        quiet: bool, as_json: bool,
+        strict: bool, quiet: bool, as_json: bool,
     ) -> None:  # fmt: skip
         self.model, self.weights, self.meta, self.quiet, self.as_json = model, weights, meta, quiet, as_json
         if meta and weights is None:
             raise UsageError("--meta needs --weights: the model has no content of its own")
         self.build = _json(kwargs, "--kwargs", dict)
         args, keywords = _inputs(inputs)
-        extra = {**({} if opset is None else {"opset": opset}), **_options(options)}
+        extra = {**({} if opset is None else {"opset": opset}), **({"strict": True} if strict else {}), **_options(options)}
         self.arguments: dict[str, Any] = {
             "args": args, "kwargs": keywords, "target": target, "input_names": _names(input_names),
             "output_names": _names(output_names), "dynamic_shapes": _int_keys(_json(dynamic, "--dynamic", object)), **extra,
@@ -149,10 +153,16 @@ class _Request:
         from isthmus.models import build
 
         tell(f"building {self.model}")
-        if self.meta:
-            model = build(self.model, self.build, meta=True)
-            return lower(model, weights=self.weights, until=until, on_stage=tell, **self.arguments)
-        return lower(build(self.model, self.build, self.weights), until=until, on_stage=tell, **self.arguments)
+        model = build(self.model, self.build, None if self.meta else self.weights, meta=self.meta)
+        weights = self.weights if self.meta else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", IsthmusWarning)  # the report tells
+            return lower(model, weights=weights, until=until, on_stage=tell, **self.arguments)
+
+    def warn(self, report: Report) -> None:
+        """Prints the report's warnings, for commands that do not print the report."""
+        for warning in () if self.quiet or self.as_json else report.warnings:
+            click.echo(f"WARNING: {warning}", err=True)
 
 
 @contextmanager
@@ -236,6 +246,7 @@ def show(stage: str, **given: Any) -> None:
         told = {"ok": True, "stage": stage, "graph": str(captured.graph), "report": report.model_dump(mode="json")}
         click.echo(json.dumps(told))
     else:
+        request.warn(report)
         click.echo(str(captured.graph))
 
 
@@ -253,9 +264,10 @@ def verify(file: str, seeds: int, rtol: float, atol: float, **given: Any) -> Non
     from isthmus.verification import compare
 
     with _progress(request.quiet) as tell:
-        captured, _, backend = request.lower("captured", tell)
+        captured, report, backend = request.lower("captured", tell)
         tell("verify")
         found = compare(captured, backend.load(file), seeds=seeds, rtol=rtol, atol=atol)
+    request.warn(report)
     if request.as_json:
         click.echo(json.dumps({"ok": True, "verified": found.model_dump(mode="json")}))
     elif not request.quiet:

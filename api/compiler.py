@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from isthmus.backends import registry
 from isthmus.compiled import Compiled
+from isthmus.ir.checks import assumptions
 from isthmus.ir.errors import CaptureError, IsthmusWarning, UsageError
 from isthmus.passes import PassRecord, cleanup_passes, count_nodes, default_passes, legalize, run_passes
 from isthmus.pruning import early_exit, pruned
@@ -179,7 +180,7 @@ def lower(
         report.nodes["legal"] = count_nodes(graph)
     report.inputs = {name: str(value.type) for name, value in zip(captured.input_names, graph.inputs, strict=True)}
     report.outputs = {name: str(value.type) for name, value in zip(captured.output_names, graph.outputs, strict=True)}
-    report.assumptions = [assumption.in_full for assumption in graph.symbols.assumptions]
+    report.assumptions = assumptions(graph)
     report.weights_bytes = sum({weight.key: weight.nbytes for weight in graph.weights()}.values())
     return captured, report, backend
 

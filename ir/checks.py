@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,16 @@ from isthmus.ir.types import Tensor
 
 Raise = type[IsthmusError]
 """The kind of error that says that something does not fit."""
+
+
+ASSUMPTIONS: Final = "isthmus.assumptions"
+"""The key of a graph's metadata, and of a file's, that tells what it takes for granted, one thing a line."""
+
+
+def assumptions(graph: Graph) -> list[str]:
+    """What a graph takes for granted, in words; that of the file that it was read from first."""
+    told = graph.metadata.get(ASSUMPTIONS, "").splitlines()
+    return list(dict.fromkeys([*told, *(assumption.in_full for assumption in graph.symbols.assumptions)]))
 
 
 def check_inputs(graph: Graph, inputs: Sequence[Any], error: Raise = EvaluationError) -> dict[Symbol, int]:

@@ -36,6 +36,7 @@ from isthmus.backends.onnx.runtime import COMPLEX, Session
 from isthmus.backends.onnx.wire import check_external
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
+from isthmus.ir.checks import ASSUMPTIONS, assumptions
 from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import FileError, Refusal, UnsupportedError, UsageError
 from isthmus.ir.graph import Graph, Node, Value
@@ -67,7 +68,8 @@ class OnnxOptions(base.Options):
         external_data: whether weights go into a second file, ``<name>.data``: ``auto`` where one file cannot hold them.
         checksum: whether a model file with weights in a second file tells that file's SHA-1 digest, under the key that
             onnx.proto has for it; `isthmus verify` then checks it.
-        metadata: whether each node carries its source line and module.
+        metadata: whether each node carries its source line and module, and the file what it takes for granted, under the key
+            ``isthmus.assumptions``, one thing a line.
         keep_functions: whether modules that the user kept whole become functions of the file, of the modules' names;
             otherwise, and below opset 15, they are taken apart.
     """
@@ -161,7 +163,8 @@ class OnnxBackend(base.Backend):
         for domain, version in e.domains.items():
             model.opset_import.add(domain=domain, version=version)
         if options.metadata:
-            for key, text in sorted(graph.metadata.items()):
+            props = {**graph.metadata, **({ASSUMPTIONS: "\n".join(taken)} if (taken := assumptions(graph)) else {})}
+            for key, text in sorted(props.items()):
                 model.metadata_props.add(key=plain(key), value=plain(text))
         pairs = {
             side: [item.name for item, value in zip(items, values, strict=True) if opsets.is_complex(value.type)]

@@ -30,6 +30,7 @@ from isthmus.frontends.torch.residues import Multiples, settle
 from isthmus.frontends.torch.restore import Untouched, below_autograd, deep, flags
 from isthmus.frontends.torch.second import Cells, Watch, confirm
 from isthmus.frontends.torch.sources import Source, source_of
+from isthmus.frontends.torch.strict import refuse_assumptions
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.unsupported import stop
 from isthmus.frontends.torch.watcher import Watcher
@@ -51,6 +52,8 @@ class CaptureOptions(BaseModel):
         assume: values of inputs of one element, by the inputs' names, which Python may read: loops over them are unrolled, and
             branches decided. The graph holds for these values alone.
         second_watch: a model with dynamic sizes is watched again at other sizes, and both graphs must be equal.
+        strict: what the model takes for granted about sizes and values beyond what was declared is an error, which tells all
+            of it.
     """
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, frozen=True)
@@ -61,6 +64,7 @@ class CaptureOptions(BaseModel):
     export_flags: Export = True
     assume: dict[str, Number] = Field(default_factory=dict)
     second_watch: bool = True
+    strict: bool = False
 
 
 class TorchCaptured(Captured):
@@ -224,6 +228,9 @@ def capture(
     captured.written = list(first.written)
     captured.parameters = parameters(source, first.watcher, names)
     captured.export, captured.asks = options.export_flags, list(first.watcher.asked)
+    if options.strict:
+        refuse_assumptions(first, inputs)
+    captured.notes += [f"{each.message} ({each.location})" for each in first.watcher.decided]
     captured.notes += [*first.watcher.notes, *first.watcher.sizes.notes, *told(first.watcher.asked)]
     captured.notes += _other_paths(source)
     captured.assumed = {name: number for name, number in options.assume.items() if name in first.watcher.assumed}

@@ -23,7 +23,7 @@ from isthmus.frontends.torch.relations import NEGATED
 from isthmus.frontends.torch.remedies import remedy
 from isthmus.ir import dtypes
 from isthmus.ir.dims import INF, Bound, Dim, Symbol, symbols
-from isthmus.ir.errors import CaptureError
+from isthmus.ir.errors import CaptureError, Refusal
 from isthmus.ir.graph import Value
 from isthmus.ir.shape_values import elements
 from isthmus.ir.weights import ArrayWeight
@@ -100,10 +100,8 @@ def truth(watcher: Watcher, tensor: torch.Tensor) -> bool:
         if content is None:
             guard = guards.passing(watcher.provenance.outside)
             return escapes(watcher, "the truth", tensor) if guard is None else _checked(watcher, value, *guard)
-        watcher.notes.append(
-            f"a branch on sizes was decided to be {bool(content)}: `{asking(watcher.provenance).text}` "
-            f"({watcher.provenance.here()})"
-        )
+        what = f"a branch on sizes was decided to be {bool(content)}: `{asking(watcher.provenance).text}`"
+        watcher.decided.append(Refusal(what, location=watcher.provenance.here()))
     return bool(content)
 
 

@@ -83,6 +83,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         names: the names of parameters and buffers by their ids.
         given: the handles of those whose content is not the tensor's own to tell, by their ids.
         bare: names of buffers that are known to have no content.
+        decided: branches on tensors that depend on sizes alone, which were decided at those of this watch.
         asked: the places in the program that ask whether it is being exported or compiled.
         met: the entries of the parameters and buffers that the model has used, by name.
         read: names of those that the program has read past torch's ops.
@@ -111,6 +112,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         self.names: dict[int, str] = {}
         self.given: dict[int, Weight] = {}
         self.bare: list[str] = []
+        self.decided: list[Refusal] = []
         self.asked: dict[str, None] = {}
         self.met: dict[str, Entry] = {}
         self.read: set[str] = set()
