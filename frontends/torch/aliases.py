@@ -89,7 +89,7 @@ class Aliases:
         self.w = w
         self.written = written
         self.journal: list[tuple[Entry, Value, int]] | None = None
-        """Inside a region: what was taken anew there, and does not hold outside."""
+        """Inside a region: what was taken anew or written there, and does not hold outside."""
 
     def read(self, entry: Entry) -> Value:
         """The value that a tensor has now."""
@@ -117,6 +117,11 @@ class Aliases:
                     f"a tensor is written to, and {why}", remedy="call .clone() before the write, or write out of place"
                 )
         self.written(owner)
+        if self.journal is not None:
+            chain: Entry | None = entry
+            while chain is not None:
+                self.journal.append((chain, chain.value, chain.version))
+                chain = chain.base
         self._write(entry, value)
         owner.version += 1
         node: Entry | None = entry

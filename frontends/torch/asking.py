@@ -33,6 +33,8 @@ class Asking:
 
 def asking(provenance: Provenance) -> Asking:
     """What asks now."""
+    if provenance.script is not None:
+        return Asking(linecache.getline(provenance.script.file, provenance.script.line).strip())
     frame = provenance.frame()
     if frame is None:
         return Asking()

@@ -37,6 +37,7 @@ def region(watcher: Watcher, name: str) -> Iterator[Graph]:
     w, aliases, sizes = watcher.w, watcher.aliases, watcher.sizes
     graph = Graph(name, watcher.graph.symbols)
     outer, journal, inside, items = w.b, aliases.journal, watcher.inside, watcher.items
+    outside, watcher.outside = watcher.outside, None
     before = set(watcher.graph.symbols.by_name.values())
     w.b = Builder(graph, None, outer.location)
     aliases.journal, watcher.inside, watcher.items = [], {}, dict(items)
@@ -49,6 +50,7 @@ def region(watcher: Watcher, name: str) -> Iterator[Graph]:
             entry.home = None
         sizes.ended.update(symbol for symbol in watcher.graph.symbols.by_name.values() if symbol not in before)
         w.b, aliases.journal, watcher.inside, watcher.items = outer, journal, inside, items
+        watcher.outside = outside
 
 
 def higher_order(watcher: Watcher, func: Any, args: Any, kwargs: Any) -> Any:

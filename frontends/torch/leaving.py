@@ -76,6 +76,36 @@ def bound(watcher: Watcher, value: Value, lo: Bound, hi: Bound = INF, hint: int 
 
 
 def _only(content: np.ndarray[Any, Any]) -> Any:
+def whole(watcher: Watcher, value: Value, lo: Bound = -INF, hi: Bound = INF) -> Any:
+    """A scalar i64 as a size, bound to it unless it is computed from sizes.
+
+    Args:
+        watcher: the watcher.
+        value: the scalar.
+        lo: the least that it may be.
+        hi: the greatest.
+    """
+    followed = elements(value)
+    if followed is not None:
+        return watcher.sizes.give(followed[0])
+    known = watcher.items.get(value)
+    if known is None:
+        known = watcher.items[value] = watcher.sizes.take(bound(watcher, value, lo, hi))
+        watcher.sizes.read.update(symbols(known))
+    return watcher.sizes.give(known)
+
+
+def known_truth(watcher: Watcher, value: Value) -> bool | None:
+    """Whether a value of one element is true, whatever the inputs; None where that depends on them."""
+    content = watcher.w.knowledge.content(value)
+    if content is not None:
+        return bool(content)
+    span = watcher.w.knowledge.span(value)
+    if span is not None and (span == (0, 0) or span[0] > 0 or span[1] < 0):
+        return span != (0, 0)
+    return None
+
+
     if content.size != 1:
         raise RuntimeError(f"a Tensor with {content.size} elements cannot be converted to Scalar")
     return content.reshape(-1)[0].item()
@@ -91,10 +121,7 @@ def truth(watcher: Watcher, tensor: torch.Tensor) -> bool:
         CaptureError: it depends on data.
     """
     value = watcher.value(tensor)
-    content = watcher.w.knowledge.content(value)
-    span = watcher.w.knowledge.span(value) if content is None else None
-    if span is not None and (span == (0, 0) or span[0] > 0 or span[1] < 0):
-        return span != (0, 0)
+    content: Any = known_truth(watcher, value)
     if content is None:
         content = watcher.w.knowledge.at(value, watcher.sizes.hint_of)
         if content is None:

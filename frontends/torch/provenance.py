@@ -40,6 +40,11 @@ _is_library: dict[int, bool] = {}
 _codes: list[CodeType] = []
 
 
+def is_library_file(file: str) -> bool:
+    """Whether a file of source is torch's or isthmus'."""
+    return os.path.realpath(file).startswith(_LIBRARY[:-1])
+
+
 def library(code: CodeType) -> bool:
     """Whether code belongs to torch, numpy, to isthmus, or to the standard library."""
     found = _is_library.get(id(code))
@@ -63,15 +68,19 @@ class Provenance:
     def __init__(self) -> None:
         self.path: list[str] = [""]
         self.outside: CodeType | None = None
+        script: the line of a script that is interpreted now; None while Python runs.
         self._known: dict[tuple[int, int, str], Location] = {}
 
     def here(self) -> Location:
         """The place in the user's code that is running now."""
         frame: FrameType | None = sys._getframe(1)
+        self.script: Location | None = None
         while frame is not None:
             code = frame.f_code
             known = _is_library.get(id(code))
             if not (library(code) if known is None else known):
+        if self.script is not None:
+            return self.script
                 break
             frame = None if code is self.outside else frame.f_back
         module = self.path[-1]

@@ -47,6 +47,7 @@ class Sizes:
         read: symbols that stand for integers which the model has read from data.
         granted: what may be assumed in spite of that, in words: the other watch assumed it too, and builds on it.
         ended: symbols of branches and bodies that are over.
+        turning: symbols that differ from turn to turn of a scripted loop, so that no one answer holds.
         asking: the size or truth that Python wants to know now; None while it does not ask.
     """
 
@@ -70,6 +71,7 @@ class Sizes:
         self.cells: dict[Symbol, tuple[Bound, Bound]] = {}
         self.granted: Collection[str] = ()
         self.ended: set[Symbol] = set()
+        self.turning: set[Symbol] = set()
         self._ints: dict[Expr, torch.SymInt] = {}
         self._facts: set[Relation] = set()
         self._proved: dict[Relation, bool | None] = {}
@@ -216,6 +218,8 @@ class Sizes:
         if self.asking is not None and not self.symbols.asker:
             question = self.question(bool(self.asking.hint))
         involved = {*symbols(left), *symbols(right)}
+        if not self.turning.isdisjoint(involved):
+            self._turns(f"{left} {relation} {right}")
         data = sorted(symbol.name for symbol in involved - self.declared)
         if data and self.on_size_branch == "refuse":
             error = CaptureError(
@@ -262,6 +266,12 @@ class Sizes:
     def _listen(self, assumption: Any) -> None:
         """Refuses an equality that makes a number of a declared size, wherever it comes from."""
         self._forget()
+        if self.turning and any(
+            monomial and monomial[0] in self.turning
+            for side in (assumption.left, assumption.right) if isinstance(side, Expr)
+            for monomial, _ in side.terms
+        ):  # fmt: skip
+            self._turns(str(assumption))
         if assumption.relation == "==":
             for dim, other in ((assumption.left, assumption.right), (assumption.right, assumption.left)):
                 if isinstance(other, int) and isinstance(dim, Expr):
@@ -309,6 +319,12 @@ class Sizes:
         """
         text = asking(self.watcher.provenance).text
         found = f"`{text}`" if text else None
+    def _turns(self, told: str) -> NoReturn:
+        self.refuse(
+            f"a scripted loop needs {told} to hold or not, which may change from turn to turn",
+            "write it so that no shape depends on that, or branch on it with an if in the script",
+        )
+
         self.watcher.fail(CaptureError(what, location=self.where(), found=found, remedy=remedy))
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from isthmus.ir.errors import CaptureError, UsageError
+from isthmus.frontends.torch import script
+from isthmus.ir.errors import UsageError
 
 
 @dataclass
@@ -62,17 +63,13 @@ def source_of(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sou
     """A model of any kind as something to watch.
 
     Raises:
-        CaptureError: it is scripted.
         UsageError: it cannot be called.
     """
     if isinstance(model, torch.export.ExportedProgram):
         return _exported(model)
-    if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        raise CaptureError(
-            "scripted models are not captured yet",
-            op=type(model).__name__,
-            remedy="give the model it was scripted from, or an ExportedProgram of it",
-        )
+    if isinstance(model, script.SCRIPTED):
+        modules = list(model.named_modules()) if isinstance(model, torch.nn.Module) else []
+        return Source(model, script.signature(model), model if modules else None, modules)
     if isinstance(model, torch.nn.Module):
         return Source(model, model.forward, model, list(model.named_modules()))
     if not callable(model):

@@ -88,6 +88,8 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         met: the entries of the parameters and buffers that the model has used, by name.
         read: names of those that the program has read past torch's ops.
         inside: the tensors that are of the body that is being watched, and whether it may write to them; None outside bodies.
+        outside: where a body may write to others, those that it wrote to.
+        kept: attributes that scripted modules set, by their paths: the module, and the attribute's own name.
     """
 
     supports_higher_order_operators = True
@@ -117,6 +119,8 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         self.met: dict[str, Entry] = {}
         self.read: set[str] = set()
         self.inside: dict[Entry, bool] | None = None
+        self.outside: dict[Entry, None] | None = None
+        self.kept: dict[str, tuple[Any, str]] = {}
         self.constants = Builder(self.graph)
         self._reals: dict[int, tuple[torch.Tensor, Entry]] = {}
         self._storages: dict[int, dict[Any, Entry]] = {}
@@ -243,7 +247,9 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         return [self.output(leaf) for leaf in leaves if not isinstance(leaf, (int, float, str, bool, complex, type(None)))]
 
     def _written(self, owner: Entry) -> None:
-        if self.inside is not None and not self.inside.get(owner):
+        if self.outside is not None and owner not in (self.inside or ()):
+            self.outside[owner] = None
+        elif self.inside is not None and not self.inside.get(owner):
             raise Refusal(
                 "a branch, loop or module kept whole writes to a tensor from outside, or to its argument",
                 remedy="call .clone() before the write, and return the new value",

@@ -1,0 +1,18 @@
+"""TorchScript, interpreted under the watcher.
+
+A scripted function would be run by torch's own interpreter, which unrolls its loops and takes its branches as the example
+has them. While a model is watched, calls of scripted functions and methods come here instead: their graphs are
+interpreted, ATen ops go to the watcher as those of any model, and `prim::If` and `prim::Loop` become IR ifs and loops
+where only sizes or data can tell how they go.
+
+* `values`: what lists, dicts, objects, and numbers that only data can tell are.
+* `interpreter`: blocks, nodes, and the table of ops that are TorchScript's own.
+* `numbers`, `containers`, `tensors`: those ops.
+* `states`: what blocks leave behind, and how that of two branches is joined.
+* `branches`, `loops`: `prim::If` and `prim::Loop`.
+* `calls`: what is swapped in torch, and the signatures of scripted callables.
+"""
+
+from isthmus.frontends.torch.script.calls import SCRIPTED, signature, swaps
+
+__all__ = ["SCRIPTED", "signature", "swaps"]

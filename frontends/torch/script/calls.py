@@ -1,0 +1,92 @@
+"""Calls of scripted functions and methods, which come here while a model is watched."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch.utils._python_dispatch import _pop_mode_temporarily
+
+from isthmus.frontends.torch.script import branches, containers, loops, numbers, tensors
+from isthmus.frontends.torch.script.interpreter import Interpreter
+
+if TYPE_CHECKING:
+    from isthmus.frontends.torch.watcher import Watcher
+
+SCRIPTED: Final = (torch.jit.ScriptModule, torch._C.ScriptFunction)
+"""Scripted, traced and frozen models."""
+TABLES: Final = (branches, containers, loops, numbers, tensors)
+"""Where the interpreter's ops and nodes are."""
+
+
+def swaps(watcher: Watcher) -> list[tuple[Any, str, Any]]:
+    """What is to be swapped in torch while a model is watched: owner, name, and what is put there."""
+    running: list[Interpreter] = []
+
+    def interpreter() -> Interpreter:
+        if not running:
+            running.append(Interpreter(watcher))
+        return running[0]
+
+    def function(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _call(interpreter(), self.inlined_graph, _bound(self.schema, (), args, kwargs))
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        i = interpreter()
+        module = i.module(self.owner, watcher.provenance.path[-1])
+        return _call(i, self.inlined_graph, _bound(self.schema, (module,), args, kwargs))
+
+    return [(torch._C.ScriptFunction, "__call__", function), (torch._C.ScriptMethod, "__call__", method)]
+
+
+def _call(i: Interpreter, graph: Any, arguments: Sequence[Any]) -> Any:
+    """The result of a graph, for Python."""
+    with _pop_mode_temporarily():  # the interpreter hands ops to the watcher by itself
+        scope, i.scope = i.scope, None
+        try:
+            found = [i.leave(each) for each in i.run(graph, [i.enter(each) for each in arguments])]
+        finally:
+            i.scope = scope
+    return found[0] if len(found) == 1 else tuple(found) if found else None
+
+
+def _bound(schema: Any, first: tuple[Any, ...], args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The arguments in the schema's order, with its defaults.
+
+    Raises:
+        TypeError: one is missing, or there are too many.
+    """
+    given = [*first, *args]
+    if len(given) > len(schema.arguments):
+        raise TypeError(f"{schema.name}() takes {len(schema.arguments)} arguments, {len(given)} were given")
+    rest = dict(kwargs)
+    for argument in schema.arguments[len(given) :]:
+        if argument.name in rest:
+            given.append(rest.pop(argument.name))
+        elif argument.has_default_value():
+            given.append(argument.default_value)
+        else:
+            raise TypeError(f"{schema.name}() misses the argument {argument.name}")
+    if rest:
+        raise TypeError(f"{schema.name}() has no argument {', '.join(rest)}")
+    return given
+
+
+def signature(scripted: Any) -> Callable[..., Any]:
+    """A function whose parameters are those of a scripted function or module."""
+    schema = scripted.schema if isinstance(scripted, torch._C.ScriptFunction) else scripted.forward.schema
+    parameters = [
+        inspect.Parameter(
+            argument.name if argument.name.isidentifier() else f"input_{number}", inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=argument.default_value if argument.has_default_value() else inspect.Parameter.empty,
+        )
+        for number, argument in enumerate(schema.arguments)
+    ][not isinstance(scripted, torch._C.ScriptFunction) :]  # fmt: skip
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return scripted(*args, **kwargs)
+
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return call

@@ -1,0 +1,242 @@
+"""TorchScript's ops on tensors that are no ops of ATen: what they are made of, and tensors made of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from isthmus.frontends.torch import aliases
+from isthmus.frontends.torch.lowering import torch_dtype
+from isthmus.frontends.torch.script.interpreter import (
+    NUMBER_OF_DTYPE,
+    Raised,
+    dtype_of_number,
+    script_node,
+    script_op,
+)  # fmt: skip
+from isthmus.frontends.torch.script.values import NUMBERS, UNSET, List, Scalar, is_known, kind_of
+from isthmus.ir.dims import Dim, bounds
+from isthmus.ir.dtypes import i64
+from isthmus.ir.graph import Value
+
+if TYPE_CHECKING:
+    from isthmus.frontends.torch.script.interpreter import Interpreter
+
+_aten = torch.ops.aten
+
+
+# ---- what a tensor is
+
+
+def _of(*names: str) -> Callable[[Callable[[torch.Tensor], Any]], Callable[[torch.Tensor], Any]]:
+    """Decorator: an op that only looks at a tensor."""
+
+    def register(function: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
+        script_op(*names)(lambda i, x, *_: i.enter(function(x)))
+        return function
+
+    return register
+
+
+@script_op("aten::size")
+def _size(i: Interpreter, x: torch.Tensor, dim: Any = None) -> Any:
+    return i.enter(x.shape if dim is None else x.shape[dim])
+
+
+_of("aten::dim")(lambda x: x.dim())
+_of("prim::dtype")(lambda x: x.dtype)
+_of("prim::device")(lambda x: x.device)
+_of("prim::layout")(lambda x: 0)
+_of("prim::requires_grad")(lambda x: False)
+_of("prim::is_cuda", "prim::is_mps", "prim::is_xpu", "prim::is_hpu", "prim::is_vulkan", "prim::is_ipu", "prim::is_maia")(
+    lambda x: False
+)
+_of("prim::is_cpu")(lambda x: True)
+_of("prim::is_sparse", "prim::is_sparse_csr", "prim::is_mkldnn", "prim::is_meta", "prim::is_nested", "prim::is_quantized")(
+    lambda x: False
+)
+_of("aten::is_floating_point")(lambda x: x.dtype.is_floating_point)
+_of("aten::is_complex")(lambda x: x.dtype.is_complex)
+_of("aten::element_size")(lambda x: x.dtype.itemsize)
+_of("aten::stride")(lambda x: x.stride())
+_of("prim::itemsize")(lambda x: x.dtype.itemsize)
+_of("aten::is_contiguous")(lambda x: x.is_contiguous())
+
+
+@script_op("aten::numel", "prim::numel")
+def _numel(i: Interpreter, x: torch.Tensor) -> Any:
+    count: Any = 1
+    for size in x.shape:
+        count = count * size
+    return count
+
+
+@script_op("prim::data", "aten::requires_grad_", "aten::pin_memory", "aten::cpu")
+def _data(i: Interpreter, x: torch.Tensor, *_: Any) -> Any:
+    return i.op(_aten.detach.default, x)
+
+
+@script_op("prim::grad")
+def _grad(i: Interpreter, x: torch.Tensor) -> None:
+    return None
+
+
+@script_op("aten::_infer_size", "prim::infer_unsqueeze_size")
+def _infer_size(i: Interpreter, left: List, right: List) -> List:
+    sizes, other = list(map(i.dim, i.flat(left))), list(map(i.dim, i.flat(right)))
+    longest = max(len(sizes), len(other))
+    found: list[Any] = []
+    for a, b in zip([1] * (longest - len(sizes)) + sizes, [1] * (longest - len(other)) + other, strict=True):
+        found.append(i.watcher.sizes.give(b if a.__class__ is int and a == 1 else a))
+    return List(found, i.scope)
+
+
+# ---- tensors of numbers
+
+
+@script_op("aten::tensor", "aten::as_tensor")
+def _tensor(i: Interpreter, x: Any, dtype: Any = None, device: Any = None, grad: Any = False) -> Any:
+    wanted = None if dtype is None else dtype_of_number(dtype)
+    if isinstance(x, torch.Tensor):
+        return x if wanted is None else i.op(_aten.to.dtype, x, dtype, False, False, None)
+    if is_known(x):
+        return fresh(i, torch.tensor(i.leave(x), dtype=wanted, device=device))
+    found = _stacked(i, x)
+    kind = {torch.int64: int, torch.float64: float, torch.bool: bool}.get(found.dtype)
+    target = wanted or (torch.get_default_dtype() if kind is float else found.dtype)
+    return found if target is found.dtype else i.op(_aten.to.dtype, found, NUMBER_OF_DTYPE[target], False, False, None)
+
+
+def fresh(i: Interpreter, constant: torch.Tensor) -> torch.Tensor:
+    """A new tensor of known content, which a branch or loop makes anew each time."""
+    return constant if i.scope is None else i.tensor(i.value(constant))
+
+
+def _stacked(i: Interpreter, x: Any) -> torch.Tensor:
+    """A tensor of numbers in nested lists, of the widest kind among them."""
+    if isinstance(x, (List, tuple)):
+        parts = [_stacked(i, each) for each in (x if isinstance(x, tuple) else i.flat(x))]
+        dtype = parts[0].dtype
+        for part in parts:
+            dtype = torch.promote_types(dtype, part.dtype)
+        number = NUMBER_OF_DTYPE[dtype]
+        return i.op(_aten.stack.default, List([i.op(_aten.to.dtype, p, number, False, False, None) for p in parts], None), 0)
+    if isinstance(x, torch.Tensor):
+        return x
+    return torch.tensor(x, dtype=torch_dtype(NUMBERS[kind_of(x) or int])) if is_known(x) else i.tensor(i.value(x))
+
+
+# ---- parts of tensors at places that may be counted from the end
+
+
+def _sign(i: Interpreter, place: Dim) -> bool:
+    """Whether it is known if a place is counted from the front."""
+    lo, hi = bounds(place)
+    return lo >= 0 or hi < 0
+
+
+def _unwritten(i: Interpreter, value: Value, x: torch.Tensor) -> torch.Tensor:
+    """A part of a tensor at a place that is data: a write to it is refused."""
+    entry = i.watcher.entry(x)
+    found = aliases.view(
+        entry, value, lambda _: i.refuse("a part of a tensor is read, at a place that is data, after a write to the whole"),
+        aliases.refused("a part of a tensor at a place that may be counted from the front or from the end"), None, True,
+    )  # fmt: skip
+    return i.watcher.tensor(value, found)
+
+
+@script_op("aten::select.int")
+def _select(i: Interpreter, x: torch.Tensor, dim: int, index: Any) -> Any:
+    place = i.dim(index)
+    if is_known(index) or _sign(i, place):
+        return i.op(_aten.select.int, x, dim, index)
+    value = i.value(x)
+    found = i.w.b.gather(value, i.w.tensor(place, i64), axis=i.w.axis(value, dim))
+    return _unwritten(i, found, x)
+
+
+@script_op("aten::slice.Tensor")
+def _slice(i: Interpreter, x: torch.Tensor, dim: int, start: Any, end: Any, step: Any) -> Any:
+    places = [i.dim(each) for each in (start, end) if each is not None]
+    if not isinstance(step, int):
+        i.refuse("the step of a slice depends on sizes or data", "use a fixed step")
+    if all(isinstance(each, int) or _sign(i, each) for each in places):
+        return i.op(_aten.slice.Tensor, x, dim, start, end, step)
+    b, w = i.w.b, i.w
+    value = i.value(x)
+    ends = [w.tensor(default if each is None else i.dim(each), i64) for each, default in ((start, 0), (end, 2**62))]
+    first, last = (b.unsqueeze(each, axes=[0]) for each in ends)
+    return _unwritten(i, b.dynamic_slice(value, first, last, axes=[w.axis(value, dim)], steps=[step]), x)
+
+
+# ---- what has no result in the graph
+
+
+@script_op("prim::Uninitialized")
+def _uninitialized(i: Interpreter) -> Any:
+    return UNSET
+
+
+@script_op("prim::RaiseException")
+def _raise(i: Interpreter, message: Any, kind: Any = None) -> None:
+    raise Raised(str(kind or "an exception").removeprefix("builtins."), str(message), i.location)
+
+
+@script_op("aten::warn", "prim::Print", "aten::set_grad_enabled", "aten::manual_seed")
+def _nothing(i: Interpreter, *_: Any) -> None:
+    return None
+
+
+@script_node("prim::Enter", "prim::Exit")
+def _context(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
+    return [None] * node.outputsSize()
+
+
+@script_node("prim::isinstance")
+def _is_instance(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
+    (x,) = (env[value.unique()] for value in node.inputs())
+    types = [type.kind() for type in node.tys("types")]
+    if isinstance(x, Scalar):
+        x = x.kind()
+    found = {
+        "TensorType": isinstance(x, torch.Tensor), "IntType": kind_of(x) is int, "FloatType": kind_of(x) is float,
+        "BoolType": kind_of(x) is bool, "NoneType": x is None, "StringType": isinstance(x, str),
+        "ListType": isinstance(x, List), "TupleType": isinstance(x, tuple),
+    }  # fmt: skip
+    if any(type not in found for type in types):
+        i.refuse(f"isinstance of {', '.join(types)} is not carried over")
+    return [any(found[type] for type in types)]
+
+
+@script_node("prim::PythonOp")
+def _python(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
+    """A function that is not scripted (`torch.jit.ignore`), which runs as in any model."""
+    arguments = [i.leave(env[value.unique()]) for value in node.inputs()]
+    place, i.watcher.provenance.script = i.watcher.provenance.script, None
+    try:
+        with i.watcher:
+            found = node.pyobj()(*arguments)
+    finally:
+        i.watcher.provenance.script = place
+    count = node.outputsSize()
+    return [] if not count else [i.enter(found)] if count == 1 else [i.enter(each) for each in found]
+
+
+@script_node("prim::fork")
+def _fork(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
+    """A part that may run beside the others; it runs at once."""
+    found = i.block(node.g("Subgraph"), {}, [env[value.unique()] for value in node.inputs()])
+    return [found[0] if len(found) == 1 else tuple(found)]
+
+
+@script_op("aten::wait")
+def _wait(i: Interpreter, x: Any) -> Any:
+    return x
+
+
+@script_op("prim::annotate", "prim::profile")
+def _itself(i: Interpreter, x: Any, *_: Any) -> Any:
+    return x
+
