@@ -13,8 +13,16 @@ from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, sample
 from isthmus.ir.types import Tensor, Type
 
 
+def _generator(call: Call) -> np.random.Generator:
+    seed = call["seed"]
+    return np.random.default_rng(None if seed is None else np.float64(seed).view(np.uint64))
+
+
 class Random(Op):
-    """The family without operands: a tensor of `shape` and `dtype` (a float)."""
+    """The family without operands: a tensor of `shape` and `dtype` (a float).
+
+    With a `seed` each run of a target gives the same numbers; which, differs between targets.
+    """
 
     traits = Trait.RANDOM
 
@@ -33,11 +41,11 @@ class RandomUniform(Random):
     """Numbers spread evenly over ``[low, high)``."""
 
     name = "random_uniform"
-    attributes = {"shape": DIMS, "dtype": DTYPE, "low": FLOAT(0.0), "high": FLOAT(1.0)}
+    attributes = {"shape": DIMS, "dtype": DTYPE, "low": FLOAT(0.0), "high": FLOAT(1.0), "seed": FLOAT.optional()}
     source = "torch.rand; ONNX RandomUniform-22"
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
-        numbers = np.random.default_rng().uniform(call["low"], call["high"], call["shape"])
+        numbers = _generator(call).uniform(call["low"], call["high"], call["shape"])
         return np.asarray(numbers, call["dtype"].numpy)
 
 
@@ -46,11 +54,11 @@ class RandomNormal(Random):
     """Numbers from the normal distribution with this mean and standard deviation."""
 
     name = "random_normal"
-    attributes = {"shape": DIMS, "dtype": DTYPE, "mean": FLOAT(0.0), "std": FLOAT(1.0)}
+    attributes = {"shape": DIMS, "dtype": DTYPE, "mean": FLOAT(0.0), "std": FLOAT(1.0), "seed": FLOAT.optional()}
     source = "torch.randn; ONNX RandomNormal-22"
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
-        numbers = np.random.default_rng().normal(call["mean"], call["std"], call["shape"])
+        numbers = _generator(call).normal(call["mean"], call["std"], call["shape"])
         return np.asarray(numbers, call["dtype"].numpy)
 
 
@@ -60,6 +68,7 @@ class Bernoulli(Op):
 
     name = "bernoulli"
     operands = operands("p: float T")
+    attributes = {"seed": FLOAT.optional()}
     traits = Trait.RANDOM
     source = "torch.bernoulli; ONNX Bernoulli-22"
 
@@ -68,7 +77,7 @@ class Bernoulli(Op):
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
         (p,) = operands
-        return np.asarray(np.random.default_rng().random(p.shape) < p).astype(p.dtype)
+        return np.asarray(_generator(call).random(p.shape) < p).astype(p.dtype)
 
     def samples(self) -> Iterable[Sample]:
         yield sample(np.array([[0.0, 1.0, 0.5]], np.float32))

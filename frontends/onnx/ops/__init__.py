@@ -1,5 +1,27 @@
 """What each op of ONNX says in the IR's ops, one file a family."""
 
-from isthmus.frontends.onnx.ops import elementwise as elementwise
+from isthmus.frontends.onnx.ops import (
+    arrangement,
+    casts,
+    constants,
+    elementwise,
+    indexing,
+    linalg,
+    random,
+    reduction,
+    shapes,
+    slices,
+)
 
-__all__ = ["elementwise"]
+__all__ = [
+    "arrangement",
+    "casts",
+    "constants",
+    "elementwise",
+    "indexing",
+    "linalg",
+    "random",
+    "reduction",
+    "shapes",
+    "slices",
+]

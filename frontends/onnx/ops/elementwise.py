@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from isthmus.frontends.onnx.conversion import Conversion
 from isthmus.frontends.onnx.table import converts
-from isthmus.ir import dtypes
 from isthmus.ir.graph import Value
 
 UNARY: Final = {
@@ -144,16 +143,4 @@ def is_inf(c: Conversion, x: Value, *, detect_negative: int = 1, detect_positive
 def bit_shift(c: Conversion, x: Value, y: Value, *, direction: str) -> Value:
     """Logical shifts of unsigned integers."""
     made: Value = c.b.shift_left(x, y) if direction == "LEFT" else c.b.shift_right(x, y)
-    return made
-
-
-@converts("Cast", since=6)
-def cast(c: Conversion, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
-    """To another element type."""
-    from isthmus.frontends.onnx.types import dtype_of
-
-    dtype = dtype_of(to, "the result")
-    if dtypes.string in (dtype, x.tensor.dtype) or (dtype.bits == 8 and dtype.is_float):
-        c.opaque("casts of texts and to floats of 8 bits are not carried over yet")
-    made: Value = c.b.cast(x, dtype=dtype)
     return made

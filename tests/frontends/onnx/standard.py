@@ -44,13 +44,17 @@ def load(case: Any) -> tuple[Any, Any]:
 def data(case: Any, model: Any) -> Iterator[tuple[list[Any], list[Any]]]:
     """The stored inputs and outputs of a case, in order."""
     for inputs, outputs in case.data_sets or ():
-        yield list(inputs), list(outputs)
+        yield list(map(_array, inputs)), list(map(_array, outputs))
     for folder in sorted(glob.glob(os.path.join(case.model_dir, "test_data_set_*"))) if case.model_dir else ():
         inputs, outputs = (
             [_read(os.path.join(folder, f"{what}_{index}.pb"), value.type) for index, value in enumerate(values)]
             for what, values in (("input", model.graph.input), ("output", model.graph.output))
         )
         yield inputs, outputs
+
+
+def _array(content: Any) -> Any:
+    return onnx.numpy_helper.to_array(content) if isinstance(content, onnx.TensorProto) else content
 
 
 def _read(path: str, type: Any) -> Any:
@@ -98,7 +102,8 @@ def verdict(name: str, target: str = "reference", **options: Any) -> str:
     try:
         net = isthmus.compile(path, target=target, **options)
         for inputs, outputs in data(case, model):
-            found = net(*inputs)
+            named = {value.name: content for value, content in zip(model.graph.input, inputs, strict=True)}
+            found = net(*(named[name] for name in net.input_names))
             found = list(found.values()) if isinstance(found, dict) else [found]
             for index, (mine, theirs) in enumerate(zip(found, outputs, strict=True)):
                 off = differs(mine, theirs, case)
