@@ -33,6 +33,8 @@ def shape_of(node: Node, index: int = 0) -> tuple[Dim, ...]:
 def _linear(e: Emitter, node: Node, x: str, weight: str, bias: str | None) -> Any:
     rank = len(shape_of(node))
     if rank == 2:
+        if bias is None and e.opset < 11:
+            bias = e.constant(0, node.result.tensor.dtype)
         return e.op("Gemm", x, weight, bias, transB=1)
     matrix = node.operands[1]
     assert matrix is not None
@@ -168,6 +170,14 @@ def _group_norm(e: Emitter, node: Node, x: str, scale: str | None, bias: str | N
     # The standard's function takes the mean of squares less the square of the mean, and onnxruntime runs that: around 100
     # two digits are left, around 1000 nan.
     return refuse("onnxruntime's GroupNormalization loses the variance where the mean is great")
+
+
+@emits("local_response_norm")
+def _local_response_norm(e: Emitter, node: Node, x: str) -> Any:
+    attrs = node.attrs
+    if len(shape_of(node)) != 4 or attrs["size"] % 2 == 0:
+        refuse("onnxruntime's LRN is for images and odd sizes")
+    return e.op("LRN", x, size=attrs["size"], alpha=attrs["alpha"], beta=attrs["beta"], bias=attrs["k"])
 
 
 # ---- attention

@@ -289,3 +289,44 @@ class InstanceNorm(Normalization):
         yield sample(x, scale, bias)
         yield sample(x[:, :, 0], eps=1e-3, note="1d")
         yield sample(*(array.astype(np.float16) for array in (x, scale, bias)), note="f16")
+
+
+@register
+class LocalResponseNorm(Normalization):
+    """``x / (k + alpha * mean) ** beta`` with the mean of the squares of `size` neighbouring channels of ``x[N, C, ...]``:
+    the channel itself, ``(size - 1) // 2`` before it and the others behind; those that there are not count as 0.
+    """
+
+    name = "local_response_norm"
+    operands = operands("x: float T")
+    attributes = {"size": INT, "alpha": FLOAT(1e-4), "beta": FLOAT(0.75), "k": FLOAT(1.0)}
+    source = "ONNX LRN-13"
+
+    def infer(self, call: Call) -> Sequence[Type]:
+        _channels(call, 1)
+        if call["size"] < 1:
+            raise call.error(f"a size of {call['size']}", expected="1 or more")
+        return (call.tensor(0),)
+
+    def function(self, call: Call, *operands: Any) -> Any:
+        (x,), size = operands, call["size"]
+        before = (size - 1) // 2
+        squares = np.pad(x * x, [(0, 0), (before, size - 1 - before), *[(0, 0)] * (x.ndim - 2)])
+        total = sum(squares[:, place : place + x.shape[1]] for place in range(size))
+        return x / (call["k"] + call["alpha"] / size * total) ** call["beta"]
+
+    def formula(self, b: Builder, call: Call, *operands: Any) -> Value:
+        (x,), size, (batch, channels, *rest) = operands, call["size"], call.shape(0)
+        before = (size - 1) // 2
+        squares = b.reshape(b.mul(x, x), shape=[batch, 1, channels, dims.product(rest)])
+        pads = [before, 0, size - 1 - before, 0]
+        mean = b.avg_pool(squares, kernel=[size, 1], strides=[1, 1], pads=pads, divisor=size)
+        total = b.add(b.mul(b.reshape(mean, shape=call.shape(0)), call["alpha"]), call["k"])
+        return b.div(x, b.pow(total, call["beta"]))  # type: ignore[no-any-return]
+
+    def samples(self) -> Iterable[Sample]:
+        x = rng().standard_normal((2, 7, 3, 4)).astype(np.float32)
+        yield sample(x, size=5, alpha=0.3)
+        yield sample(x, size=4, alpha=0.7, beta=0.5, k=2.0, note="even")
+        yield sample(x[:, :2, 0, 0], size=9, alpha=1.0, note="wider-than-channels")
+        yield sample(x.astype(np.float16), size=3, note="f16")

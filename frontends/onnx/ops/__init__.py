@@ -1,27 +1,41 @@
 """What each op of ONNX says in the IR's ops, one file a family."""
 
 from isthmus.frontends.onnx.ops import (
+    activations,
     arrangement,
     casts,
     constants,
+    control,
+    conv,
     elementwise,
     indexing,
     linalg,
+    normalization,
+    pooling,
     random,
+    recurrent,
     reduction,
+    sequences,
     shapes,
     slices,
 )
 
 __all__ = [
+    "activations",
     "arrangement",
     "casts",
     "constants",
+    "control",
+    "conv",
     "elementwise",
     "indexing",
     "linalg",
+    "normalization",
+    "pooling",
     "random",
+    "recurrent",
     "reduction",
+    "sequences",
     "shapes",
     "slices",
 ]

@@ -136,8 +136,8 @@ def _register(name: str, op: str, **attrs: Any) -> None:
 
 _register("lstm", "lstm")
 _register("gru", "gru")
-_register("rnn_tanh", "rnn", activation="tanh")
-_register("rnn_relu", "rnn", activation="relu")
+_register("rnn_tanh", "rnn")
+_register("rnn_relu", "rnn", activations=(("relu",),))
 
 
 # ---- single steps
