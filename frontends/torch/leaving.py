@@ -75,7 +75,6 @@ def bound(watcher: Watcher, value: Value, lo: Bound, hi: Bound = INF, hint: int 
     return watcher.sizes.give(symbol.dim)
 
 
-def _only(content: np.ndarray[Any, Any]) -> Any:
 def whole(watcher: Watcher, value: Value, lo: Bound = -INF, hi: Bound = INF) -> Any:
     """A scalar i64 as a size, bound to it unless it is computed from sizes.
 
@@ -106,6 +105,7 @@ def known_truth(watcher: Watcher, value: Value) -> bool | None:
     return None
 
 
+def _only(content: np.ndarray[Any, Any]) -> Any:
     if content.size != 1:
         raise RuntimeError(f"a Tensor with {content.size} elements cannot be converted to Scalar")
     return content.reshape(-1)[0].item()

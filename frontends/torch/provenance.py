@@ -63,24 +63,24 @@ class Provenance:
     Attributes:
         path: names of the modules that are running, outermost first.
         outside: the function that runs the model; the frames around it are not the model's.
+        script: the line of a script that is interpreted now; None while Python runs.
     """
 
     def __init__(self) -> None:
         self.path: list[str] = [""]
         self.outside: CodeType | None = None
-        script: the line of a script that is interpreted now; None while Python runs.
+        self.script: Location | None = None
         self._known: dict[tuple[int, int, str], Location] = {}
 
     def here(self) -> Location:
         """The place in the user's code that is running now."""
+        if self.script is not None:
+            return self.script
         frame: FrameType | None = sys._getframe(1)
-        self.script: Location | None = None
         while frame is not None:
             code = frame.f_code
             known = _is_library.get(id(code))
             if not (library(code) if known is None else known):
-        if self.script is not None:
-            return self.script
                 break
             frame = None if code is self.outside else frame.f_back
         module = self.path[-1]
