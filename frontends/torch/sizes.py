@@ -311,6 +311,12 @@ class Sizes:
             "torch.LongTensor([...]), no range over a size)",
         )
 
+    def _turns(self, told: str) -> NoReturn:
+        self.refuse(
+            f"a scripted loop needs {told} to hold or not, which may change from turn to turn",
+            "write it so that no shape depends on that, or branch on it with an if in the script",
+        )
+
     def refuse(self, what: str, remedy: str) -> NoReturn:
         """An error about a size, at the user's line.
 
@@ -319,12 +325,6 @@ class Sizes:
         """
         text = asking(self.watcher.provenance).text
         found = f"`{text}`" if text else None
-    def _turns(self, told: str) -> NoReturn:
-        self.refuse(
-            f"a scripted loop needs {told} to hold or not, which may change from turn to turn",
-            "write it so that no shape depends on that, or branch on it with an if in the script",
-        )
-
         self.watcher.fail(CaptureError(what, location=self.where(), found=found, remedy=remedy))
 
 
