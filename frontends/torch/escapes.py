@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from isthmus.frontends.torch import leaving, stdlib
+from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.script import swaps as scripted
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.weights import real
@@ -48,7 +48,6 @@ def swapped(watcher: Watcher) -> Iterator[None]:
         (torch.Tensor, "is_contiguous", _is_contiguous(torch.Tensor.is_contiguous)),
         (torch.Tensor, "data", _data(watcher)),
         *scripted(watcher),
-        (torch.Tensor, "storage_offset", _offset(watcher, torch.Tensor.storage_offset)),
         (torch, "tensor", _factory(torch.tensor)),
         (torch, "as_tensor", _factory(torch.as_tensor)),
         (torch, "linspace", _spaced(watcher, torch.linspace, torch.ops.aten.linspace.default)),
