@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
@@ -23,7 +25,7 @@ from isthmus.ir import dims
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import INF, Bound, Dim, Symbol, symbols
 from isthmus.ir.dtypes import bool_, i64
-from isthmus.ir.errors import CaptureError
+from isthmus.ir.errors import CaptureError, EvaluationError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.types import Tensor
 
@@ -256,16 +258,19 @@ def _loop(
     start, whole = [_leaf(watcher, item) for item in carried], [_leaf(watcher, item) for item in scanned]
     slices = [Tensor(leaf.value.tensor.dtype, watcher.w.dims(leaf.value)[1:]) for leaf in whole]
     count, lows = len(start), [leaf.lo for leaf in start]
+    hints = [watcher.sizes.hint(watcher.sizes.take(leaf.item)) if leaf.is_number else None for leaf in start]
     while True:
         assumed, known = list(table.assumptions), set(table.by_name.values())
         with region(watcher, "body") as graph:
             graph.add_input(Tensor(i64, ()), "turn")
             inputs = [graph.add_input(type) for type in (*(leaf.value.type for leaf in start), *slices)]
+            examples = watcher.w.knowledge.examples
+            examples[graph.inputs[0]] = lambda: np.array(0)
+            for value, leaf in zip(inputs, (*start, *whole), strict=True):
+                examples[value] = partial(_first, watcher, leaf.value, value.index > count)
             arguments = [
-                leaving.bound(watcher, value, low, hint=watcher.sizes.hint(watcher.sizes.take(leaf.item)))
-                if leaf.is_number
-                else _argument(watcher, value, leaf)
-                for leaf, value, low in zip(start, inputs, lows, strict=False)
+                leaving.bound(watcher, value, low, hint=hint) if leaf.is_number else _argument(watcher, value, leaf)
+                for leaf, value, low, hint in zip(start, inputs, lows, hints, strict=False)
             ]
             arguments += [
                 _argument(watcher, value, replace(leaf, strides=None, certain=leaf.certain and leaf.strides is None))
@@ -287,10 +292,18 @@ def _loop(
     operands = [None, enters, *(leaf.value for leaf in (*start, *whole))]
     node = watcher.w.b.emit("loop", operands, {"carried": count}, [graph])
     final: list[Any] = [
-        leaving.bound(watcher, value, low) if leaf.is_number else _tensor(watcher, value, leaf, end or leaf)
-        for leaf, end, value, low in zip(start, ends, node.results, lows, strict=False)
+        leaving.bound(watcher, value, low, hint=hint) if leaf.is_number else _tensor(watcher, value, leaf, end or leaf)
+        for leaf, end, value, low, hint in zip(start, ends, node.results, lows, hints, strict=False)
     ]
     return given, [*final, *map(watcher.tensor, node.results[count:])]
+
+
+def _first(watcher: Watcher, value: Value, scanned: bool) -> Any:
+    """What an argument is in the first turn of the example, for guesses."""
+    content = watcher.w.knowledge.guess(value)
+    if content is None or (scanned and not len(content)):
+        raise EvaluationError("it is not known what the first turn gets")
+    return content[0] if scanned else content
 
 
 def _check(watcher: Watcher, start: Sequence[_Leaf], ends: Sequence[_Leaf | None], known: set[Symbol]) -> None:

@@ -56,12 +56,11 @@ def item(watcher: Watcher, tensor: torch.Tensor, what: str = "the number") -> An
         scalar = value if not watcher.w.dims(value) else watcher.w.b.reshape(value, shape=[])
         found = bound(watcher, watcher.w.cast(scalar, dtypes.i64), -INF if dtype.is_signed else 0)
         known = watcher.items[value] = watcher.sizes.take(found)
-        watcher.sizes.read.update(symbols(known))
     return watcher.sizes.give(known)
 
 
 def bound(watcher: Watcher, value: Value, lo: Bound, hi: Bound = INF, hint: int | None = None) -> Any:
-    """A size that is a scalar i64, from here on.
+    """A size that is a scalar i64, from here on; Python may not branch on it.
 
     Args:
         lo, hi: between what it lies.
@@ -72,6 +71,7 @@ def bound(watcher: Watcher, value: Value, lo: Bound, hi: Bound = INF, hint: int 
         hint = int(guess) if guess is not None else None
     (symbol,) = symbols(watcher.graph.symbols.fresh("i", lo, hi, hint))
     watcher.w.b.bind(value, symbol=symbol)
+    watcher.sizes.read.add(symbol)
     return watcher.sizes.give(symbol.dim)
 
 
@@ -90,7 +90,6 @@ def whole(watcher: Watcher, value: Value, lo: Bound = -INF, hi: Bound = INF) -> 
     known = watcher.items.get(value)
     if known is None:
         known = watcher.items[value] = watcher.sizes.take(bound(watcher, value, lo, hi))
-        watcher.sizes.read.update(symbols(known))
     return watcher.sizes.give(known)
 
 

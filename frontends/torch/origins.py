@@ -59,6 +59,8 @@ def origins(graph: Graph, values: Iterable[Value], dims: Iterable[Symbol] = ()) 
                 found.sizes[value] = binder
             elif binder is not None:
                 stack.append(binder)
+            elif value.joined is None:  # bound in the graph of a branch or loop that is being watched
+                found.within = True
             continue
         node = value.producer
         if node is not None:
