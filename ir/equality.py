@@ -83,6 +83,7 @@ class _Comparison:
             self.value(f"{where}: input {left.name or number}", left, right)
         if self.locations:
             self.same(f"{where}: metadata", a.metadata, b.metadata)
+        self.attribute(f"{where}: the defaults of inputs", a.defaults, b.defaults)
         for number, (node, other) in enumerate(zip(a.nodes, b.nodes, strict=False)):
             place = f"{where}, node {number} ({node.op.name} at {node.location})"
             self.node(place, node, other)

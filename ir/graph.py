@@ -234,6 +234,7 @@ class Graph:
         parent: the node whose region this is; None at the top.
         version: counts changes at the top graph; equal versions mean that nothing changed.
         metadata: free text by key: where the model came from.
+        defaults: the content of inputs, by name, where a caller leaves them out.
     """
 
     def __init__(self, name: str = "main", symbols: Symbols | None = None) -> None:
@@ -241,6 +242,7 @@ class Graph:
         self.inputs: list[Value] = []
         self.parent: Node | None = None
         self.metadata: dict[str, str] = {}
+        self.defaults: dict[str, Weight] = {}
         self._symbols = symbols or Symbols()
         self._outputs: list[Value] = []
         self._first: Node | None = None
@@ -457,7 +459,7 @@ class Graph:
         return copy
 
     def _clone_into(self, copy: Graph, mapping: dict[Value, Value]) -> nested.Steps:
-        copy.metadata = dict(self.metadata)
+        copy.metadata, copy.defaults = dict(self.metadata), dict(self.defaults)
         for value in self.inputs:
             mapping[value] = copy.add_input(value.type, value.name)
         for node in self.nodes:

@@ -30,7 +30,8 @@ class Location:
         return bool(self.file or self.module or self.made_by or self.merged)
 
     def __str__(self) -> str:
-        parts = [f"{self.file}:{self.line}" if self.file else "", f"in {self.function}" if self.function else ""]
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        parts = [place, f"in {self.function}" if self.function else ""]
         parts.append(f"({self.module})" if self.module else "")
         return " ".join(part for part in parts if part) or "unknown place"
 

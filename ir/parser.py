@@ -165,6 +165,11 @@ class _Parser(Cursor):
                 key = self.word()
                 self.expect("=")
                 graph.metadata[key] = self.string()
+            elif token == "default":
+                self.at += 1
+                name = self.word()
+                self.expect("=")
+                graph.defaults[name] = self.weight()
             elif token == "}":
                 self.at += 1
                 graphs.pop()

@@ -18,7 +18,8 @@
 
 A value is written under its own name, with ``~1`` behind it where the name is taken, and under a number when it has
 none. Attributes at their default are left out. A weight of a few elements stands there in full, in row-major order
-(complex ones as real and imaginary parts in turn); any other is a reference into `weight_table`.
+(complex ones as real and imaginary parts in turn); any other is a reference into `weight_table`. ``default x = weight<...>``
+is the content that an input has where a call leaves it out.
 """
 
 from __future__ import annotations
@@ -192,6 +193,7 @@ class _Writer:
     def body(self, graph: Graph, indent: str) -> nested.Steps:
         lines = self.lines
         lines.extend(f"{indent}metadata {word(key)} = {quote(text)}" for key, text in graph.metadata.items())
+        lines.extend(f"{indent}default {word(name)} = {self.weight(given)}" for name, given in graph.defaults.items())
         for node in graph.nodes:
             self.line_of[node] = len(lines)
             line = indent + self.head(node)

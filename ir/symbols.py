@@ -265,6 +265,23 @@ class Symbols:
         symbol = sums[0] if sums and young[0] not in self._fresh else young[0]
         return symbol, found[symbol]
 
+    def mark(self) -> Callable[[], bool]:
+        """A way back to here: called later, it forgets what was found out of the symbols there are now, and what was assumed
+        since; it tells whether there was any such thing. Symbols made since stay."""
+        before = [(symbol, symbol.lo, symbol.hi, symbol.hint, symbol.joined) for symbol in self.by_name.values()]
+        assumed, stated, spans = len(self.assumptions), set(self._stated), dict(self._spans)
+
+        def back() -> bool:
+            changed = [each for each in before if each[1:] != (each[0].lo, each[0].hi, each[0].hint, each[0].joined)]
+            for symbol, *state in changed:
+                symbol.lo, symbol.hi, symbol.hint, symbol.joined = state  # type: ignore[assignment]
+            found = bool(changed) or len(self.assumptions) > assumed
+            del self.assumptions[assumed:]
+            self._stated, self._spans = stated, spans
+            return found
+
+        return back
+
     def narrow(self, symbol: Symbol, lo: Bound = -INF, hi: Bound = INF) -> None:
         """Shrink the range of a symbol."""
         symbol.lo, symbol.hi = max(symbol.lo, lo), min(symbol.hi, hi)

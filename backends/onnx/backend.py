@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from isthmus.backends import base, widen
 from isthmus.backends.onnx import (
+    as_told,
     control,
     detection,
     division,
@@ -40,6 +41,7 @@ from isthmus.ir.checks import ASSUMPTIONS, assumptions
 from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import FileError, Refusal, UnsupportedError, UsageError
 from isthmus.ir.graph import Graph, Node, Value
+from isthmus.ir.interface import KEY, interface
 
 FAMILIES = (
     control, detection, division, elementwise, indexing, neural, pooling, quantization, recurrent, resizing, sampling, shapes,
@@ -149,23 +151,29 @@ class OnnxBackend(base.Backend):
         scope = Scope(graph, graph.name)
         proto = scope.proto
         self._check_ends(graph)
+        around = interface(graph, "onnx")
         inputs = _names("input", input_names, graph.inputs)
         for value, name in zip(graph.inputs, inputs, strict=True):
             e.define(value, e.unique(name))
             proto.input.append(onnx.ValueInfoProto(name=e.name(value), type=opsets.type_proto(value.type)))
+            if value.name in graph.defaults:
+                e.initializers[e.name(value)] = graph.defaults[value.name]
         wanted = _names("output", output_names, graph.outputs)
         e.scopes.append(scope)
         outputs = e.body(graph, [e.unique(name) for name in wanted])
         for value, name in zip(graph.outputs, outputs, strict=True):
             proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))
         model = onnx.ModelProto(ir_version=opsets.ir_version(options.opset), producer_name="isthmus")
+        if around is not None:
+            as_told.restore(around, model, proto)
         model.functions.extend(e.functions.values())
         for domain, version in e.domains.items():
             model.opset_import.add(domain=domain, version=version)
         if options.metadata:
             props = {**graph.metadata, **({ASSUMPTIONS: "\n".join(taken)} if (taken := assumptions(graph)) else {})}
             for key, text in sorted(props.items()):
-                model.metadata_props.add(key=plain(key), value=plain(text))
+                if key != KEY:
+                    model.metadata_props.add(key=plain(key), value=plain(text))
         pairs = {
             side: [item.name for item, value in zip(items, values, strict=True) if opsets.is_complex(value.type)]
             for side, items, values in (("inputs", proto.input, graph.inputs), ("outputs", proto.output, graph.outputs))

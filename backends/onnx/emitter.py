@@ -95,6 +95,8 @@ class Emitter:
         self._pinned: set[str] = set()
         self._wanted: dict[Value, str] = {}
         self._location: Location = UNKNOWN
+        self._node_names: set[str] = set()
+        self._node_counters: dict[str, int] = {}
 
     # ---- names
 
@@ -204,7 +206,7 @@ class Emitter:
             if used in self._contents:
                 self.initializers[used] = self._contents[used]
         scope = self.scopes[-1]
-        node = scope.proto.node.add(op_type=op_type, name=name, input=filled, output=outputs, domain=domain or None)
+        node = scope.proto.node.add(op_type=op_type, name=self._node_name(name), input=filled, output=outputs, domain=domain or None)
         for key, value in attrs.items():
             if value is not None:
                 add_attribute(node, key, value)
@@ -216,6 +218,8 @@ class Emitter:
 
     def _describe(self, node: Any) -> None:
         location = self._location
+        if location.function and not location.line:
+            return  # the node of a file: its name says enough
         if not self._in_properties:
             if location:
                 node.doc_string = plain(str(location))
@@ -269,10 +273,27 @@ class Emitter:
         except Refused as reason:
             raise IsthmusError(str(reason), op=node.op.name, location=node.location) from None
         names = () if found is None else (found,) if isinstance(found, str) else found
+        if names and names[0] in self._fresh:
+            self._name_node(self._fresh[names[0]][0], node.location)
         for value, name in zip(node.results, names, strict=True):
             name = self._rename(name, value)
             self.define(value, name)
             self._tell_sizes(value, name)
+
+    def _name_node(self, made: Any, location: Location) -> None:
+        """Gives a node that comes from one of a file, rather than from a line of code, that one's name; one node alone."""
+        if location.function and not location.line and (name := plain(location.function)) not in self._node_names:
+            self._node_names.discard(made.name)
+            made.name = self._node_name(name)
+
+    def _node_name(self, base: str) -> str:
+        """A name that no node has yet: `base`, or `base` and a number."""
+        name = base
+        while name in self._node_names:
+            number = self._node_counters[base] = self._node_counters.get(base, 0) + 1
+            name = f"{base}_{number}"
+        self._node_names.add(name)
+        return name
 
     def _tell_sizes(self, value: Value, name: str) -> None:
         """Writes down a type with symbolic sizes: a runtime that does not know that two are equal fuses less.

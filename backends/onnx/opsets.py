@@ -169,7 +169,8 @@ def type_proto(type: Type) -> Any:
                 if isinstance(dim, int):
                     entry.dim_value = dim
                 elif dim is not None:
-                    entry.dim_param = plain(str(dim))
+                    symbol = dim.symbol
+                    entry.dim_param = plain(str(dim) if symbol is None else symbol.name)
     elif isinstance(type, Sequence):
         proto.sequence_type.elem_type.CopyFrom(type_proto(type.element))
     elif isinstance(type, Optional):

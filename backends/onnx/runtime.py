@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import onnx
 
 from isthmus.backends.onnx.opsets import by_enum, enum
 from isthmus.ir.dtypes import from_numpy
@@ -60,6 +61,8 @@ class Session:
         except Exception as error:  # onnxruntime's errors have no common base of their own
             raise EvaluationError(f"onnxruntime refuses the model: {error}") from error
         self._inputs = [node.name for node in self._session.get_inputs()]
+        if overridable := {node.name for node in self._session.get_overridable_initializers()}:
+            self._inputs = _in_order(model, overridable.union(self._inputs))
         self._outputs = [node.name for node in self._session.get_outputs()]
         types = [node.type for node in (*self._session.get_inputs(), *self._session.get_outputs())]
         pairs = json.loads(self._session.get_modelmeta().custom_metadata_map.get(COMPLEX, "{}"))
@@ -88,6 +91,12 @@ class Session:
         except Exception as error:  # as above
             raise EvaluationError(f"onnxruntime: {error}") from error
         return [_as_complex(array) if pairs else array for array, pairs in zip(found, self._complex_outputs, strict=True)]
+
+
+def _in_order(model: bytes | bytearray | Path, names: Collection[str]) -> list[str]:
+    """Names of inputs in the order of the file, where the runtime tells those that have a content by themselves apart."""
+    proto = onnx.load(model, load_external_data=False) if isinstance(model, Path) else onnx.ModelProto.FromString(bytes(model))
+    return [each.name for each in proto.graph.input if each.name in names]
 
 
 def _as_pairs(array: Array) -> Array:

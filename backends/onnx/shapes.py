@@ -269,6 +269,16 @@ def _sequence_insert(e: Emitter, node: Node, sequence: str, x: str, index: str |
     return e.op("SequenceInsert", sequence, x, index)
 
 
+@emits("sequence_erase")
+def _sequence_erase(e: Emitter, node: Node, sequence: str, index: str | None) -> Any:
+    return e.op("SequenceErase", sequence, index)
+
+
+@emits("sequence_split")
+def _sequence_split(e: Emitter, node: Node, x: str, parts: str | None) -> Any:
+    return e.op("SplitToSequence", x, parts, axis=node.attrs["axis"], keepdims=int(node.attrs["keepdims"]))
+
+
 @emits("sequence_length")
 def _sequence_length(e: Emitter, node: Node, sequence: str) -> Any:
     return e.op("SequenceLength", sequence)
@@ -287,7 +297,7 @@ def _optional_some(e: Emitter, node: Node, x: str) -> Any:
 @emits("optional_none", since=15)
 def _optional_none(e: Emitter, node: Node) -> Any:
     type = node.attrs["type"]
-    return e.op("Optional", type=opsets.type_proto(getattr(type, "element", type)))
+    return e.op("Optional", type=opsets.type_proto(type))
 
 
 @emits("optional_get", since=15)

@@ -50,13 +50,14 @@ class OnnxCaptured(Captured):
             raise UsageError(f"the model takes {len(names)} inputs", expected=", ".join(names), found=str(len(args)))
         found = dict(zip(names, args, strict=False))
         found.update((name, value) for name, value in named.items() if name not in found)
-        for name, weight in self.imported.defaults.items():
-            found.setdefault(name, weight.array())
+        for name, weight in self.graph.defaults.items():
+            if found.get(name) is None:
+                found[name] = weight.array()
         missing, unknown = [name for name in names if name not in found], sorted(found.keys() - set(names))
         if missing or unknown:
             wrong = [*(f"no {name}" for name in missing), *(f"unknown {name}" for name in unknown)]
             raise UsageError("the inputs do not fit the model", expected=", ".join(names), found="; ".join(wrong))
-        return [found[name] if isinstance(found[name], list) else np.asarray(found[name]) for name in names]
+        return [_content_of(found[name], value.type) for name, value in zip(names, self.graph.inputs, strict=True)]
 
     def unflatten(self, outputs: list[Array]) -> Any:
         return dict(zip(self.output_names, outputs, strict=True))
@@ -67,6 +68,11 @@ class OnnxCaptured(Captured):
     def fresh_inputs(self, seed: int, sizes: Mapping[str, int] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
         random = np.random.default_rng(seed)
         return tuple(_content(value.type, random, sizes or {}) for value in self.graph.inputs), {}
+
+
+def _content_of(given: Any, type: Type) -> Any:
+    """What a caller gives for an input: an array for a tensor; a list, or for an optional None, stays as it is."""
+    return np.asarray(given) if isinstance(type, Tensor) or not (given is None or isinstance(given, list)) else given
 
 
 def _content(type: Type, random: np.random.Generator, sizes: Mapping[str, int]) -> Any:
@@ -128,7 +134,7 @@ def capture(
     notes = [f"{'.'.join(filter(None, op))} stays an opaque node: {why}" for op, why in imported.opaque.items()]
     captured = OnnxCaptured(
         graph, _renamed(names, input_names, "input"), _renamed(imported.output_names, output_names, "output"), notes,
-        {"import": time.perf_counter() - began}, list(graph.weights()),
+        {"import": time.perf_counter() - began}, weights=list(graph.weights()),
     )  # fmt: skip
     captured.imported, captured.original = imported, Original(proto, path, names)
     if args or kwargs:

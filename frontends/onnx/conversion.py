@@ -6,16 +6,19 @@ the file (or ONNX's own shape inference) says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import onnx
 
 from isthmus.frontends.onnx.functions import function_of, with_attributes
 from isthmus.frontends.onnx.names import domain_of, op_of
+from isthmus.frontends.onnx.opaque import opaque
 from isthmus.frontends.onnx.table import Converter, converter
 from isthmus.frontends.onnx.tensors import dense, weight_of
 from isthmus.frontends.onnx.types import Dims
@@ -28,8 +31,15 @@ from isthmus.ir.shape_values import elements
 from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Array
 
-Scope = Mapping[str, "Value | None"]
+Scope = MutableMapping[str, "Value | None"]
 """The values of names; None for an input that is absent."""
+
+Enter = Callable[[Builder, list[Value]], Sequence[Value]]
+"""Given a nested graph's builder and values, gives others to have in their place."""
+
+
+DEEPEST: Final = 64
+"""No graph is in more others: readers of protobuf give up long before."""
 
 
 class Opaque(Exception):
@@ -49,6 +59,8 @@ class Model:
         opaque: the reason why each opaque op stayed so, by domain and name.
         where: the name of the file, for locations.
         calling: the functions whose bodies are being converted.
+        depth: how many nested graphs those are in that are being converted.
+        docs: the doc strings of nodes, by name.
     """
 
     opsets: Mapping[str, int]
@@ -59,6 +71,8 @@ class Model:
     opaque: dict[tuple[str, str], str] = field(default_factory=dict)
     where: str = ""
     calling: tuple[tuple[str, str, str], ...] = ()
+    depth: int = 0
+    docs: dict[str, str] = field(default_factory=dict)
 
 
 class Conversion:
@@ -76,6 +90,7 @@ class Conversion:
         self.b = b
         self.proto = proto
         self.scope = scope
+        self.regions: list[Graph] = []
 
     @property
     def opset(self) -> int:
@@ -149,18 +164,24 @@ class Conversion:
         return self.b.constant(np.asarray(number).astype(like.tensor.dtype.numpy), like.tensor.dtype)
 
     def region(
-        self, proto: Any, types: Sequence[Type], name: str,
-        more: Callable[[Builder, list[Value]], Sequence[Value]] | None = None,
+        self, proto: Any, types: Sequence[Type], name: str, enter: Enter | None = None, leave: Enter | None = None,
     ) -> Graph:  # fmt: skip
         """A nested graph.
 
         Args:
             proto: its GraphProto.
-            types: the types of its inputs.
+            types: the types of the region's arguments.
             name: of the region.
-            more: given the region's builder and outputs, gives the outputs to have instead.
+            enter: from the region's arguments to the inputs of the GraphProto; the same by default.
+            leave: from the outputs of the GraphProto to the region's; the same by default.
         """
-        return nested(self.model, self.b, proto, types, self.scope, name, more)
+        graph = nested(self.model, self.b, proto, types, self.scope, name, enter, leave)
+        self.regions.append(graph)
+        return graph
+
+    def inlined(self, proto: Any) -> list[Value]:
+        """The outputs of a nested graph without inputs, its nodes in place of this one."""
+        return contents(self.model, self.b, proto, (), self.scope)
 
     # ---- saying no
 
@@ -202,14 +223,17 @@ def attribute(model: Model, proto: Any) -> Any:
     return tuple(found) if isinstance(found, list) else found
 
 
-def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: dict[str, Value | None]) -> None:
+def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: Scope) -> None:
     """Converts nodes in order, and adds the values of their results to the scope.
 
     Raises:
         FileError: a node uses a name that nothing before it makes, or makes one that there is already.
     """
+    made = scope.maps[0] if isinstance(scope, ChainMap) else scope
     for proto in protos:
         b.location = Location(model.where, 0, proto.name or proto.op_type)
+        if proto.doc_string and proto.name:
+            model.docs[proto.name] = proto.doc_string
         inputs = []
         for name in proto.input:
             if name and name not in scope:
@@ -219,7 +243,7 @@ def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: dict[s
         results = _convert(model, b, proto, inputs, scope)
         for name, value in zip(proto.output, results, strict=False):
             if name:
-                if name in scope:
+                if name in made:
                     raise FileError(f"the name {name!r} is made twice", op=op_of(proto), location=b.location)
                 scope[name] = value
                 if value is not None and not value.name and value.producer is not None:
@@ -230,12 +254,16 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
     domain = domain_of(proto)
     row = converter(domain, proto.op_type, model.opsets)
     before = next(b.graph.reversed_nodes(), None)
+    c = Conversion(model, b, proto, scope)
     try:
         if row is not None:
-            found = _call(row, Conversion(model, b, proto, scope), inputs)
+            found = _call(row, c, inputs)
         else:
             found = call_function(model, b, proto, inputs)
     except Opaque as reason:
+        for region in c.regions:
+            if region.parent is None:
+                region.release()
         for node in b.graph.reversed_nodes():  # what was built before the reason came up
             if node is before:
                 break
@@ -281,61 +309,64 @@ def call_function(model: Model, b: Builder, proto: Any, inputs: Sequence[Value |
     if key in model.calling:
         raise FileError(f"the function {op_of(proto)} calls itself", op=op_of(proto), location=b.location)
     inner = replace(model, opsets=opsets, calling=(*model.calling, key))
-    scope: dict[str, Value | None] = dict.fromkeys(function.input)
+    scope: Scope = dict.fromkeys(function.input)
     scope.update(zip(function.input, inputs, strict=False))
     given = {each.name: each for each in (*function.attribute_proto, *proto.attribute)}
     place = b.location
     convert_nodes(inner, b, [with_attributes(node, given) for node in function.node], scope)
     b.location = place
-    missing = [name for name in function.output if name not in scope]
+    asked = zip(function.output, proto.output, strict=False)
+    missing = [name for name, own in asked if own and name not in scope]
     if missing:
         raise FileError(f"nothing makes the output {', '.join(missing)} of the function {op_of(proto)}", location=place)
-    return [scope[name] for name in function.output]
+    return [scope.get(name) for name in function.output]
 
 
-def nested(
-    model: Model, b: Builder, proto: Any, types: Sequence[Type], scope: Scope, name: str,
-    more: Callable[[Builder, list[Value]], Sequence[Value]] | None = None,
-) -> Graph:  # fmt: skip
-    """A nested graph of a node; see `Conversion.region`."""
-    graph = Graph(name, b.graph.symbols)
-    inner = Builder(graph, None, b.location)
-    own: dict[str, Value | None] = dict(scope)
-    for each, type in zip(proto.input, types, strict=True):
-        own[each.name] = graph.add_input(type, each.name)
+def contents(
+    model: Model, b: Builder, proto: Any, inputs: Sequence[Value], scope: Scope,
+) -> list[Value]:  # fmt: skip
+    """The outputs of a nested GraphProto, its nodes at the end of the graph that is being built.
+
+    Raises:
+        FileError: it has another number of inputs, or nothing makes one of its outputs.
+    """
+    if len(proto.input) != len(inputs):
+        found = f"the nested graph {proto.name!r} has {len(proto.input)} inputs"
+        raise FileError(found, expected=str(len(inputs)), location=b.location)
+    own: Scope = ChainMap({}, scope)
+    own.update(zip((each.name for each in proto.input), inputs, strict=True))
     for tensor in proto.initializer:
-        own[tensor.name] = inner.constant(weight_of(tensor, model.folder), name=tensor.name)
-    convert_nodes(model, inner, proto.node, own)
+        own[tensor.name] = b.constant(weight_of(tensor, model.folder), name=tensor.name)
+    for sparse in proto.sparse_initializer:
+        own[sparse.values.name] = b.constant(dense(sparse, model.folder), name=sparse.values.name)
+    convert_nodes(model, b, proto.node, own)
     outputs = [own.get(each.name) for each in proto.output]
     missing = [each.name for each, value in zip(proto.output, outputs, strict=True) if value is None]
     if missing:
         raise FileError(f"nothing makes the output {', '.join(missing)} of a nested graph", location=b.location)
-    values = [value for value in outputs if value is not None]
-    graph.set_outputs(values if more is None else more(inner, values))
+    return [value for value in outputs if value is not None]
+
+
+def nested(
+    model: Model, b: Builder, proto: Any, types: Sequence[Type], scope: Scope, name: str, enter: Enter | None = None,
+    leave: Enter | None = None,
+) -> Graph:  # fmt: skip
+    """A nested graph of a node; see `Conversion.region`."""
+    if model.depth >= DEEPEST:
+        raise FileError(f"graphs are nested more than {DEEPEST} levels deep", location=b.location)
+    graph = Graph(name, b.graph.symbols)
+    inner = Builder(graph, None, b.location)
+    arguments: Sequence[Value] = [graph.add_input(type) for type in types]
+    try:
+        if enter is not None:
+            arguments = enter(inner, list(arguments))
+        for each, value in zip_longest(proto.input, arguments):
+            if each is not None and value is not None and value.graph is graph:
+                value.name = each.name
+        outputs = contents(replace(model, depth=model.depth + 1), inner, proto, arguments, scope)
+        inner.location = b.location
+        graph.set_outputs(outputs if leave is None else leave(inner, outputs))
+    except BaseException:
+        graph.release()  # it uses values from around it no more
+        raise
     return graph
-
-
-def opaque(
-    model: Model, b: Builder, proto: Any, inputs: Sequence[Value | None], scope: Scope, reason: str,
-) -> Sequence[Value | None]:  # fmt: skip
-    """A node that stays as it is.
-
-    Raises:
-        FileError: the type of a result cannot be found.
-    """
-    domain = domain_of(proto)
-    model.opaque.setdefault((domain, proto.op_type), reason)
-    types = []
-    for name in proto.output:
-        type = model.types(name) if name else None
-        if type is None:
-            raise FileError(
-                f"{op_of(proto)} stays as it is, for {reason}; the type of its result {name!r} is not known",
-                op=op_of(proto), location=b.location, remedy="give the result's type among the graph's value_info",
-            )  # fmt: skip
-        types.append(type)
-    attributes = {each.name: attribute(model, each) for each in proto.attribute}
-    node = b.emit("custom", list(inputs), {
-        "domain": domain, "name": proto.op_type, "attributes": attributes, "types": types,
-    })  # fmt: skip
-    return node.results

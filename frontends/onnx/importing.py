@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import onnx
 
@@ -17,6 +18,7 @@ from isthmus.frontends.onnx.types import Dims
 from isthmus.ir.builder import Builder
 from isthmus.ir.errors import FileError
 from isthmus.ir.graph import Graph, Value
+from isthmus.ir.interface import End, Interface
 from isthmus.ir.location import Location
 from isthmus.ir.types import Type
 from isthmus.ir.weights import Weight
@@ -27,17 +29,13 @@ class Imported:
     """What a file says.
 
     Attributes:
-        graph: the model.
+        graph: the model; its metadata hold an `Interface`.
         output_names: the names of its outputs.
-        declared: the types that the file says its outputs have; None where it says nothing.
-        defaults: the contents that inputs have where a call leaves them out, by name.
         opaque: the reason why each op that stayed opaque did, by domain and name.
     """
 
     graph: Graph
     output_names: list[str]
-    declared: list[Type | None]
-    defaults: dict[str, Weight]
     opaque: dict[tuple[str, str], str]
 
 
@@ -54,32 +52,30 @@ def import_model(proto: Any, folder: Path | None = None, where: str = "") -> Imp
     """
     source = proto.graph
     graph = Graph(source.name or "main")
+    graph.metadata.update((each.key, each.value) for each in proto.metadata_props)
+    constants = _constants(source, folder)
+    # Before IR version 4 every initializer had to be an input as well; nobody meant it to be set by a caller.
+    overridable = proto.ir_version >= 4
+    inputs = [each for each in source.input if overridable or each.name not in constants]
     dims = Dims(graph.symbols)
+    dims.declare(each.type for each in inputs)
     opsets = {domain_of(each): int(each.version) for each in proto.opset_import}
     opsets.setdefault("", 1)
     functions = {(domain_of(each), each.name, each.overload): each for each in proto.functions}
     model = Model(opsets, folder, dims, _told_types(proto, dims), functions, where=where)
-    b = Builder(graph, None, Location(where, 0, "initializers"))
     scope: dict[str, Value | None] = {}
-    constants = [(tensor.name, weight_of(tensor, folder)) for tensor in source.initializer]
-    constants += [(tensor.values.name, dense(tensor, folder)) for tensor in source.sparse_initializer]
-    weights = dict(constants)
-    if len(weights) < len(constants):
-        names = [name for name, _ in constants]
-        raise FileError(f"the initializer {next(name for name in names if names.count(name) > 1)!r} is there twice")
-    # Before IR version 4 every initializer had to be an input as well; nobody meant it to be set by a caller.
-    overridable = proto.ir_version >= 4
-    for each in source.input:
+    for each in inputs:
         if each.name in scope:
             raise FileError(f"the input {each.name!r} is there twice")
-        if each.name in weights and not overridable:
-            continue
         what = f"the input {each.name!r}"
         type = dims.type(each.type, what)
         if type is None:
             raise FileError(f"{what} has no type")
         scope[each.name] = graph.add_input(type, each.name)
-    for name, weight in weights.items():
+        if each.name in constants:
+            graph.defaults[each.name] = constants[each.name]
+    b = Builder(graph, None, Location(where, 0, "initializers"))
+    for name, weight in constants.items():
         if name not in scope:
             scope[name] = b.constant(weight, name=name)
     convert_nodes(model, b, source.node, scope)
@@ -90,14 +86,33 @@ def import_model(proto: Any, folder: Path | None = None, where: str = "") -> Imp
             raise FileError(f"nothing makes the output {each.name!r}")
         outputs.append(value)
     graph.set_outputs(outputs)
-    graph.metadata.update((each.key, each.value) for each in proto.metadata_props)
-    declared = [_declared(dims, each) for each in source.output]
-    defaults = {value.name: weights[value.name] for value in graph.inputs if value.name in weights}
-    return Imported(graph, [each.name for each in source.output], declared, defaults, model.opaque)
+    of_model: dict[str, str | int] = {key: getattr(proto, key) for key in MODEL_FIELDS if getattr(proto, key)}
+    of_graph = {"doc_string": source.doc_string} if source.doc_string else {}
+    Interface("onnx", of_model, of_graph, list(map(_end, inputs)), list(map(_end, source.output)), model.docs).keep(graph)
+    return Imported(graph, [each.name for each in source.output], model.opaque)
 
 
-def _declared(dims: Dims, proto: Any) -> Type | None:
-    return dims.type(proto.type, f"the output {proto.name!r}")
+MODEL_FIELDS: Final = ("producer_name", "producer_version", "domain", "model_version", "doc_string")
+
+
+def _end(proto: Any) -> End:
+    type = base64.b64encode(proto.type.SerializeToString()).decode()
+    return End(type, proto.doc_string, {each.key: each.value for each in proto.metadata_props})
+
+
+def _constants(source: Any, folder: Path | None) -> dict[str, Weight]:
+    """The contents of the initializers.
+
+    Raises:
+        FileError: a name is there twice.
+    """
+    found: dict[str, Weight] = {}
+    both = [(each.name, weight_of, each) for each in source.initializer]
+    for name, read, proto in [*both, *((each.values.name, dense, each) for each in source.sparse_initializer)]:
+        if name in found:
+            raise FileError(f"the initializer {name!r} is there twice")
+        found[name] = read(proto, folder)
+    return found
 
 
 def _told_types(proto: Any, dims: Dims) -> Callable[[str], Type | None]:

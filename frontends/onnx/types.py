@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any, Final
 
 import onnx
 
 from isthmus.ir import dtypes
+from isthmus.ir.cursor import parse_dim
 from isthmus.ir.dims import Dim
-from isthmus.ir.dtypes import DType, is_dtype
-from isthmus.ir.errors import FileError
+from isthmus.ir.dtypes import DType
+from isthmus.ir.errors import FileError, ParseError
 from isthmus.ir.symbols import Symbols
 from isthmus.ir.types import Optional, Sequence, Tensor, Type
 
@@ -21,6 +22,9 @@ _BY_NUMBER: Final[dict[int, DType]] = dict(enumerate((
     dtypes.f8e5m2fnuz, dtypes.u4, dtypes.i4, dtypes.f4e2m1, dtypes.f8e8m0, dtypes.u2, dtypes.i2, dtypes.f6e2m3, dtypes.f6e3m2,
 ), 1))  # fmt: skip
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
+_WORDS: Final = re.compile(r"[^\W\d]\w*")
+_LONGEST: Final = 1000
+"""Names of dims that have more characters are not read as expressions."""
 
 
 def dtype_of(number: int, what: str) -> DType:
@@ -42,16 +46,44 @@ def dtype_of(number: int, what: str) -> DType:
 class Dims:
     """The names of one model's dims as symbols.
 
-    A name that is no word becomes a symbol of a name that is one; sizes without a name are symbols of their own. A size may be
-    0, as far as the file says.
+    A name stands for a symbol of that name. One that is an expression of others that inputs have, such as ``N//2``, stands for
+    that expression. Sizes without a name are symbols of their own. A size may be 0, as far as the file says.
 
     Attributes:
-        named: the symbol that each name stands for.
+        named: what each name stands for.
     """
 
     def __init__(self, symbols: Symbols) -> None:
         self.symbols = symbols
         self.named: dict[str, Dim] = {}
+
+    def declare(self, types: Iterable[Any]) -> None:
+        """Declares the names of dims that inputs have: plain words first, then what is computed of them."""
+        found = dict.fromkeys(
+            dim.dim_param for type in types if type.HasField("tensor_type") for dim in type.tensor_type.shape.dim
+            if dim.dim_param
+        )  # fmt: skip
+        for name in sorted(found, key=lambda name: _WORD.fullmatch(name) is None):
+            self.of_name(name)
+
+    def of_name(self, name: str) -> Dim:
+        """What a name stands for."""
+        found = self.named.get(name)
+        if found is None:
+            found = self.named[name] = self._computed(name) or self._own(name)
+        return found
+
+    def _own(self, name: str) -> Dim:
+        return self.symbols.fresh("d") if name in self.symbols.by_name else self.symbols.declare(name, 0).dim
+
+    def _computed(self, name: str) -> Dim | None:
+        words = set(_WORDS.findall(name)) - {"min", "max"}
+        if _WORD.fullmatch(name) or len(name) > _LONGEST or not words or not words <= self.named.keys():
+            return None
+        try:
+            return parse_dim(name, self.symbols)
+        except (ParseError, RecursionError):
+            return None
 
     def dim(self, proto: Any, what: str) -> Dim:
         """One dim.
@@ -64,25 +96,15 @@ class Dims:
             if size < 0:
                 raise FileError(f"{what} has a size of {size}", expected="0 or more")
             return size
-        if not proto.dim_param:
-            return self.symbols.fresh("u")
-        found = self.named.get(proto.dim_param)
-        if found is None:
-            word = re.sub(r"\W", "_", proto.dim_param)
-            if not _WORD.fullmatch(word) or is_dtype(word) or word in self.symbols.by_name:
-                found = self.symbols.fresh("d")
-            else:
-                found = self.symbols.declare(word, 0).dim
-            self.named[proto.dim_param] = found
-        return found
+        return self.of_name(proto.dim_param) if proto.dim_param else self.symbols.fresh("u")
 
-    def type(self, proto: Any, what: str, unknown: Callable[[Any], Dim | None] | None = None) -> Type | None:
+    def type(self, proto: Any, what: str, inside: bool = False) -> Type | None:
         """A type; None where the file does not tell one.
 
         Args:
             proto: a TypeProto.
             what: whose it is, for errors.
-            unknown: the dim for a proto of one, in place of `dim`.
+            inside: whether it is that of a sequence's or an optional's element, whose sizes are known as numbers or not at all.
 
         Raises:
             FileError: it is of a kind that the IR has not (maps, sparse tensors), or has a negative size.
@@ -97,11 +119,10 @@ class Dims:
             dtype = dtype_of(tensor.elem_type, what)
             if not tensor.HasField("shape"):
                 return Tensor(dtype, None)
-            take = unknown or (lambda dim: self.dim(dim, what))
-            shape: Any = tuple(take(dim) for dim in tensor.shape.dim)
+            shape: Any = tuple(_inner(dim) if inside else self.dim(dim, what) for dim in tensor.shape.dim)
             return Tensor(dtype, shape)
         if kind in ("sequence_type", "optional_type"):
-            element = self.type(getattr(proto, kind).elem_type, what, _inner)
+            element = self.type(getattr(proto, kind).elem_type, what, True)
             wrapper = Sequence if kind == "sequence_type" else Optional
             return None if element is None else wrapper(element)
         raise FileError(f"{what} is of the kind {kind.removesuffix('_type')}, which is not carried over")

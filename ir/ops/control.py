@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from isthmus.ir import attributes, dims
-from isthmus.ir.attributes import ANY, INT, STR, TYPES
+from isthmus.ir.attributes import ANY, INT, INTS, STR, STRS, TYPES
 from isthmus.ir.dims import Dim, Symbol, same, substitute, symbols
 from isthmus.ir.dtypes import bool_, f32, i64
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
@@ -305,11 +305,18 @@ class Custom(Op):
     """An op that isthmus does not know: named by domain and name, with results of the given types.
 
     It has neither evaluation nor decomposition, and nothing is assumed about it, so it is not folded or merged.
+
+    The last operands are what its attributes use of what is around them, by the names in `captures`. `absent` are the places
+    among its results that nothing stands at, `opsets` the versions of the domains that it and its attributes use. An attribute
+    that has no form here is its format's own text by that format's name: ``{onnx="..."}`` is an AttributeProto in base 64.
     """
 
     name = "custom"
     operands = operands("inputs*: type")
-    attributes = {"domain": STR, "name": STR, "attributes": ANY({}), "types": TYPES}
+    attributes = {
+        "domain": STR, "name": STR, "attributes": ANY({}), "types": TYPES, "captures": STRS(()), "absent": INTS(()),
+        "opsets": ANY({}),
+    }  # fmt: skip
     traits = Trait.NONE
 
     def infer(self, call: Call) -> Sequence[Type]:

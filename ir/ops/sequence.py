@@ -144,6 +144,79 @@ class SequenceInsert(Op):
 
 
 @register
+class SequenceErase(Op):
+    """The list without the element at ``index``, counted from the end when negative; without the last by default."""
+
+    name = "sequence_erase"
+    operands = operands("seq: type, index?: index")
+    source = "ONNX SequenceErase-11"
+
+    def infer(self, call: Call) -> Sequence[Type]:
+        if call.types[1] is not None:
+            _place(call, 1)
+        return (SequenceType(element(call)),)
+
+    def evaluate(self, call: Call, *operands: Any) -> Any:
+        items, index = operands
+        kept = list(items)
+        del kept[-1 if index is None else int(index)]
+        return kept
+
+    def samples(self) -> Iterable[Sample]:
+        yield sample(_matrices())
+        yield sample(_matrices(), np.int64(0), note="index")
+        yield sample(_matrices(), np.int64(-2), note="from-the-end")
+
+
+@register
+class SequenceSplit(Op):
+    """The pieces of a tensor along an axis, as a list.
+
+    They are of the size ``parts`` and a smaller last one where that is a scalar, of these sizes where it is a list, of 1 where
+    it is absent; then `keepdims` says whether the axis stays.
+    """
+
+    name = "sequence_split"
+    operands = operands("x: any, parts?: index")
+    attributes = {"axis": INT, "keepdims": BOOL(True)}
+    source = "ONNX SplitToSequence-11"
+
+    def infer(self, call: Call) -> Sequence[Type]:
+        shape: list[Dim | None] = list(call.shape(0))
+        axis = call.axis(call["axis"], len(shape))
+        if call.types[1] is not None and len(call.shape(1)) > 1:
+            raise call.error("parts must be a scalar or a list", found=str(call.types[1]))
+        if call.types[1] is not None and not call["keepdims"]:
+            raise call.error("the axis stays where parts is given")
+        if not call["keepdims"]:
+            del shape[axis]
+        else:
+            shape[axis] = 1 if call.types[1] is None else None
+        return (SequenceType(Tensor(call.dtype(0), tuple(shape))),)  # type: ignore[arg-type]
+
+    def evaluate(self, call: Call, *operands: Any) -> Any:
+        x, parts = operands
+        axis = call["axis"]
+        if parts is None:
+            pieces = (np.take(x, [index], axis) for index in range(x.shape[axis]))
+            return [piece if call["keepdims"] else piece.squeeze(axis) for piece in pieces]
+        if parts.ndim == 0:
+            if parts < 1:
+                raise ValueError(f"pieces of {parts} cannot be split off")
+            return np.split(x, range(int(parts), x.shape[axis], int(parts)), axis)
+        if parts.sum() != x.shape[axis] or (parts < 0).any():
+            raise ValueError(f"{parts.tolist()} do not add up to the size {x.shape[axis]}")
+        return np.split(x, np.cumsum(parts)[:-1], axis)
+
+    def samples(self) -> Iterable[Sample]:
+        x = rng().standard_normal((5, 3)).astype(np.float32)
+        yield sample(x, None, axis=0)
+        yield sample(x, None, axis=1, keepdims=False, note="without-the-axis")
+        yield sample(x, np.int64(2), axis=0, note="pieces")
+        yield sample(x, np.array([1, 4]), axis=0, note="sizes")
+
+
+@register
 class SequenceLength(Op):
     """The number of elements, as an i64 scalar."""
 
