@@ -11,7 +11,7 @@ import torchvision
 
 import isthmus
 from isthmus.backends.onnx.opsets import NEWEST
-from isthmus.errors import UnsupportedError
+from isthmus.errors import CaptureError, UnsupportedError
 
 OPSETS = [13, 16, 19, NEWEST]
 
@@ -102,6 +102,100 @@ def test_convolutions_that_look_elsewhere(options: dict[str, Any], opset: int) -
         held(net, model, torch.randn(shape[0], 4, *shape[1:]))
     if opset >= 19:
         assert net.artefact.node_count < 6
+
+
+class Kept(torch.nn.Module):
+    """What detectors do behind their heads: clip, score, drop what is small, suppress, and take the best."""
+
+    def forward(self, found: torch.Tensor, scores: torch.Tensor, kinds: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        found = torchvision.ops.clip_boxes_to_image(found, (8, 10))
+        kept = torch.where(scores > 0.3)[0]
+        found, scores, kinds = found[kept], scores[kept], kinds[kept]
+        kept = torchvision.ops.remove_small_boxes(found, 1.0)
+        found, scores, kinds = found[kept], scores[kept], kinds[kept]
+        kept = torchvision.ops.batched_nms(found, scores, kinds, 0.5)[:10]
+        return found[kept], scores[kept], kinds[kept]
+
+
+@pytest.mark.parametrize("opset", [13, NEWEST])
+def test_what_detectors_keep(opset: int) -> None:
+    def example(count: int) -> tuple[torch.Tensor, ...]:
+        return boxes(count), torch.rand(count), torch.randint(0, 3, (count,))
+
+    torch.manual_seed(0)
+    net = isthmus.compile(Kept(), example(9), dynamic_shapes=({0: "K"},) * 3, opset=opset)
+    assert not net.report.warnings
+    assert all("boxes.py:" in told for told in net.report.assumptions)
+    (empty,) = [told for told in net.report.assumptions if "`boxes.numel() == 0` was answered no" in told]
+    assert "yes would go on at line" in empty
+    assert "`return torch.empty((0,), dtype=torch.int64, device=boxes.device)`" in empty
+    for count in (9, 1, 40, 200):
+        held(net, Kept(), *example(count))
+    found, scores, kinds = example(5)
+    held(net, Kept(), found, scores * 0, kinds)  # nothing is left
+    with pytest.raises(CaptureError, match="the model branches on") as caught:
+        isthmus.compile(Kept(), example(9), dynamic_shapes=({0: "K"},) * 3, on_size_branch="refuse")
+    assert "boxes.py:" in str(caught.value)
+    with pytest.raises(CaptureError, match="takes 2 things for granted"):
+        isthmus.compile(Kept(), example(9), dynamic_shapes=({0: "K"},) * 3, strict=True)
+
+
+def no_truth(x: torch.Tensor) -> torch.Tensor:
+    x = x[x[:, 0] > 0]
+    if not x.numel():
+        return x.new_zeros(0)
+    return x.amax(1)
+
+
+def less_than_one(x: torch.Tensor) -> torch.Tensor:
+    x = x[x[:, 0] > 0]
+    return x.new_zeros(0) if x.nelement() < 1 else x.amax(1)
+
+
+def else_empty(x: torch.Tensor) -> torch.Tensor:
+    x = x[x[:, 0] > 0]
+    if x.shape[0] > 0:
+        found = x.amax(1)
+    else:
+        found = x.new_zeros(0)
+    return found
+
+
+def one_of_two(x: torch.Tensor) -> torch.Tensor:
+    x = x[x[:, 0] > 0]
+    if x.size(0) == 0 or x.size(1) == 0:
+        return x.new_zeros(0)
+    return x.amax(1)
+
+
+def indices(x: torch.Tensor) -> torch.Tensor:
+    kept = (x[:, 0] > 0).nonzero().squeeze(1)
+    empty = kept.shape[0] == 0
+    if empty:
+        return x.new_zeros(0)
+    return x[kept].amax(1)
+
+
+def one_of_the_sizes(x: torch.Tensor) -> torch.Tensor:
+    x = x[x[:, 0] > 0]
+    if 0 in x.shape:
+        return x.new_zeros(0)
+    return x.amax(1)
+
+
+@pytest.mark.parametrize("model", [no_truth, less_than_one, else_empty, one_of_two, indices, one_of_the_sizes])
+def test_an_early_exit_for_nothing_found_is_recorded_in_any_form(model: Any) -> None:
+    torch.manual_seed(0)
+    net = isthmus.compile(model, torch.randn(9, 4), dynamic_shapes={"x": {0: "N"}})
+    assert not net.report.warnings
+    (told,) = net.report.assumptions
+    assert f"(at {__file__}:" in told
+    assert f" in {model.__name__}): " in told
+    for count in (2, 9, 40):
+        held(net, model, torch.randn(count, 4).index_fill(1, torch.tensor(0), 1))
+    held(net, model, -torch.rand(3, 4))  # what goes on says the same about nothing
+    with pytest.raises(CaptureError, match="and u0 depends on data"):
+        isthmus.compile(model, torch.randn(9, 4), on_size_branch="refuse")
 
 
 def test_suppression_depends_on_data_which_tensorrt_does_not_take() -> None:
