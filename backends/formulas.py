@@ -240,8 +240,11 @@ def _cast_from(node: Node, number: int) -> Sequence[Value | None] | None:
 
 
 def _tells(cond: Value | None, value: Value | None, number: int) -> bool:
-    """Whether a condition holds where a value is this number: ``value == number``, or ``clip(value, lo, hi) == value``."""
+    """Whether a condition holds where a value is this number: ``value == number``, or ``clip(value, lo, hi) == value``, or one
+    of several such."""
     node = cond.producer if cond is not None else None
+    if node is not None and node.op.name == "logical_or":
+        return any(_tells(each, value, number) for each in node.operands)
     if node is None or value is None or node.op.name != "eq" or value not in node.operands:
         return False
     other = node.operands[1 - node.operands.index(value)]

@@ -17,6 +17,8 @@ from isthmus.backends.onnx import (
     control,
     detection,
     division,
+    early,
+    early_places,
     elementwise,
     indexing,
     neural,
@@ -44,8 +46,8 @@ from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.interface import KEY, interface
 
 FAMILIES = (
-    control, detection, division, elementwise, indexing, neural, pooling, quantization, recurrent, resizing, sampling, shapes,
-    spectral,
+    control, detection, division, early, early_places, elementwise, indexing, neural, pooling, quantization, recurrent,
+    resizing, sampling, shapes, spectral,
 )  # fmt: skip
 """The modules that fill the table of emitters."""
 

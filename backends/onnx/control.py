@@ -19,6 +19,11 @@ from isthmus.ir.weights import Weight
 
 @emits("if")
 def _if(e: Emitter, node: Node, cond: str) -> Any:
+    if e.opset < 11 and any(
+        isinstance(a.type, Tensor) and isinstance(b.type, Tensor) and a.type.shape != b.type.shape
+        for a, b in zip(*(region.outputs for region in node.regions), strict=True)
+    ):
+        refuse("branches whose results have other sizes need opset 11")
     then, otherwise = (e.subgraph(region) for region in node.regions)
     found = e.op("If", cond, results=len(node.results), then_branch=then, else_branch=otherwise)
     return (found,) if len(node.results) == 1 else found

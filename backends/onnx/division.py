@@ -61,9 +61,34 @@ def _of_integers(b: Builder, node: Node, x: Value, y: Value) -> Any:
     if _is_defined(x, y):
         return _floor_div(b, x, y) if name == "floor_div" else None
     # Of -1, 0 and 1 as divisors the product is the quotient, and the remainder is that of 1.
-    few = b.eq(b.clip(y, -1 if dtype.is_signed else 0, 1), y)
-    found = getattr(b, name)(x, b.where(few, 1, y))
-    return found if name in ("mod", "fmod") else b.where(few, b.mul(x, y), found)
+    return _choose(b, name, x, y, b.eq(b.clip(y, -1 if dtype.is_signed else 0, 1), y))
+
+
+@lowers("div", "mod", "fmod", "floor_div", below=12)
+def _of_integers_early(b: Builder, node: Node, x: Value, y: Value) -> Any:
+    """The same, where integers are not clipped."""
+    dtype = y.tensor.dtype
+    if not dtype.is_integer or dtype.bits < 32 or _is_defined(x, y):
+        return None
+    few = b.eq(y, 0)
+    for number in (1, -1)[: 1 + dtype.is_signed]:
+        few = b.logical_or(few, b.eq(y, number))
+    return _choose(b, node.op.name, x, y, few)
+
+
+@lowers("mod", "fmod", below=10)
+def _rest_of_quotient(b: Builder, node: Node, x: Value, y: Value) -> Any:
+    """Of integers; what is left over of floats is not exact when computed so."""
+    if not y.tensor.dtype.is_integer or not _is_defined(x, y):
+        return None
+    quotient = b.div(x, y) if node.op.name == "fmod" else b.floor_div(x, y)
+    return b.sub(x, b.mul(quotient, y))
+
+
+def _choose(b: Builder, name: str, x: Value, y: Value, few: Value) -> Value:
+    """Of the divisors where `few` holds, what is said above; of the others what the op says."""
+    found: Value = getattr(b, name)(x, b.where(few, 1, y))
+    return found if name in ("mod", "fmod") else b.where(few, b.mul(x, y), found)  # type: ignore[no-any-return]
 
 
 def _floor_div(b: Builder, x: Value, y: Value) -> Value:

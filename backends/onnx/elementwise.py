@@ -22,9 +22,9 @@ _DIRECT: Final = {
     "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh",
     "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "erf": "Erf", "sigmoid": "Sigmoid", "relu": "Relu",
     "is_nan": "IsNaN", "is_inf": "IsInf", "logical_not": "Not", "softsign": "Softsign", "selu": "Selu",
-    "add": "Add", "sub": "Sub", "mul": "Mul", "maximum": "Max", "minimum": "Min", "eq": "Equal", "lt": "Less",
+    "add": "Add", "sub": "Sub", "mul": "Mul", "eq": "Equal", "lt": "Less",
     "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "logical_and": "And", "logical_or": "Or",
-    "logical_xor": "Xor", "where": "Where", "matmul": "MatMul",
+    "logical_xor": "Xor", "where": "Where", "matmul": "MatMul", "det": "Det",
 }  # fmt: skip
 """Ops that are one ONNX op of the same operands, without attributes."""
 
@@ -41,9 +41,18 @@ def _direct(op: str, op_type: str, since: int) -> None:
 
 
 for _op, _type in _DIRECT.items():
-    _direct(_op, _type, 13)
+    _direct(_op, _type, 7)
 for _op, (_type, _since) in _LATER.items():
     _direct(_op, _type, _since)
+
+
+for _op, _type in {"maximum": "Max", "minimum": "Min"}.items():
+
+    @emits(_op)
+    def _extreme(e: Emitter, node: Node, x: str, y: str, op_type: str = _type) -> Any:
+        if e.opset < 8 and len({None if v is None else v.tensor.shape for v in (*node.operands, node.result)}) > 1:
+            refuse(f"{op_type} broadcasts from opset 8 on")
+        return e.op(op_type, x, y)
 
 
 def _no_integers(e: Emitter, x: str) -> bool:
@@ -83,12 +92,31 @@ def _size(e: Emitter, node: Node) -> Any:
 
 @emits("cast")
 def _cast(e: Emitter, node: Node, x: str) -> Any:
-    source, target = e.dtype(x), node.attrs["dtype"]
+    source, target, attrs = e.dtype(x), node.attrs["dtype"], node.attrs
     if source is target:
         return x
-    if target is dtypes.string or (source is not None and source is dtypes.string and not target.is_float):
+    written, read = target is dtypes.string, source is dtypes.string
+    if attrs["notation"] != "c" and ((written and not (source and source.is_integer)) or (read and not target.is_float)):
         refuse(f"ONNX writes {source} as {target} otherwise than Python does")
-    return e.op("Cast", x, to=opsets.enum(target))
+    small = target.is_float and target.bits == 8
+    return e.op(
+        "Cast", x, to=opsets.enum(target), saturate=0 if small and not attrs["saturate"] else None,
+        round_mode=attrs["rounding"] if target is dtypes.f8e8m0 and attrs["rounding"] != "up" else None,
+    )  # fmt: skip
+
+
+@emits("bitcast", since=26)
+def _bitcast(e: Emitter, node: Node, x: str) -> Any:
+    return e.op("BitCast", x, to=opsets.enum(node.attrs["dtype"]))
+
+
+@lowers("where")
+def _where(b: Builder, node: Node, cond: Value, x: Value, y: Value) -> Any:
+    """onnxruntime chooses no u64: times 1, plus times 0."""
+    if x.tensor.dtype is not dtypes.u64:
+        return None
+    first, second = (b.cast(each, dtype=dtypes.u64) for each in (cond, b.logical_not(cond)))
+    return b.add(b.mul(x, first), b.mul(y, second))
 
 
 @emits("pow")
@@ -216,6 +244,8 @@ def _shift_by_product(b: Builder, node: Node, x: Value, y: Value) -> Any:
 def _clip(e: Emitter, node: Node, x: str, lo: str | None, hi: str | None) -> Any:
     if not _no_integers(e, x) or (lo and hi) or not (lo or hi):
         return e.op("Clip", x, lo, hi)
+    if e.opset < 8:
+        refuse("Max and Min broadcast from opset 8 on")
     # A Clip of floats without a bound takes the greatest finite number for it, and infinity would become that.
     return e.op("Min" if hi else "Max", x, lo or hi)
 
@@ -280,14 +310,25 @@ def _prelu(e: Emitter, node: Node, x: str, slope: str) -> Any:
     return e.op("PRelu", x, slope)
 
 
-@emits("softmax")
-def _softmax(e: Emitter, node: Node, x: str) -> Any:
-    return e.op("Softmax", x, axis=node.attrs["axis"])
+for _op, _type in {"softmax": "Softmax", "log_softmax": "LogSoftmax"}.items():
+
+    @emits(_op)
+    def _softmax(e: Emitter, node: Node, x: str, op_type: str = _type) -> Any:
+        axis, rank = node.attrs["axis"], node.result.tensor.rank
+        if e.opset < 13 and axis % max(rank, 1) != max(rank, 1) - 1:
+            refuse(f"before opset 13 {op_type} is over all axes from one on")
+        return e.op(op_type, x, axis=axis % max(rank, 1) if e.opset < 11 else axis)
 
 
-@emits("log_softmax")
-def _log_softmax(e: Emitter, node: Node, x: str) -> Any:
-    return e.op("LogSoftmax", x, axis=node.attrs["axis"])
+@lowers("softmax", "log_softmax", below=13)
+def _softmax_of_last(b: Builder, node: Node, x: Value) -> Any:
+    """The axis is moved to the end and back."""
+    rank, axis = node.result.tensor.rank, node.attrs["axis"]
+    order = [*(other for other in range(rank) if other != axis % max(rank, 1)), axis % max(rank, 1)]
+    if order == list(range(rank)) or not rank:
+        return None
+    found = getattr(b, node.op.name)(b.permute(x, perm=order), axis=rank - 1)
+    return b.permute(found, perm=[order.index(place) for place in range(rank)])
 
 
 @lowers("mish")

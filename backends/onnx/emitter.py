@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from isthmus.backends import effects
-from isthmus.backends.onnx import opsets, table
+from isthmus.backends.onnx import older, opsets, table
 from isthmus.backends.onnx.attributes import add_attribute, plain
 from isthmus.backends.onnx.kernels import element
 from isthmus.backends.onnx.sizes import Sizes
@@ -181,7 +181,10 @@ class Emitter:
             domain: the op's domain.
             attrs: its attributes; None for one that is not to be written.
         """
-        outputs = self._check(op_type, inputs, attrs) if not domain else []
+        outputs: list[DType | None] = []
+        if not domain:
+            op_type, inputs, attrs = older.form(op_type, self.opset, inputs, attrs, self._contents)
+            outputs = self._check(op_type, inputs, attrs)
         if self.probing:
             names = [f"{op_type}{len(self._types)}.{index}" for index in range(results)]
         else:
@@ -238,6 +241,11 @@ class Emitter:
             refuse(f"there is no {op_type} at opset {self.opset}")
         if not signature.available:
             refuse(f"onnxruntime has no kernel for {op_type}-{signature.version}")
+        for key, value in attrs.items():
+            if value is not None and key not in signature.attributes:
+                refuse(f"{op_type}-{signature.version} has no {key}")
+        if len(inputs) > len(signature.inputs) and not signature.variadic:
+            refuse(f"{op_type}-{signature.version} takes {len(signature.inputs)} inputs")
         bound: dict[str, DType] = {}
         for index, name in enumerate(inputs):
             dtype = self._types.get(name) if name else None
@@ -470,6 +478,8 @@ class Probe(Emitter):
             operands.append(None if value is None else f"operand{index}")
             if value is not None and isinstance(value.type, Tensor):
                 self._types[f"operand{index}"] = opsets.written(value.type).dtype
+                if value.weight is not None:
+                    self._contents[f"operand{index}"] = value.weight
         for value in (*node.operands, *node.results):
             reason = None if value is None else self.storable(value)
             if reason is not None:

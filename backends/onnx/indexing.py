@@ -19,16 +19,13 @@ from isthmus.ir.graph import Node, Value
 # ---- reductions
 
 _REDUCTIONS: Final = {
-    "reduce_sum": ("ReduceSum", 13), "reduce_prod": ("ReduceProd", 18), "reduce_max": ("ReduceMax", 18),
-    "reduce_min": ("ReduceMin", 18), "reduce_mean": ("ReduceMean", 18), "logsumexp": ("ReduceLogSumExp", 18),
-    "reduce_l2": ("ReduceL2", 18),
+    "reduce_sum": "ReduceSum", "reduce_prod": "ReduceProd", "reduce_max": "ReduceMax", "reduce_min": "ReduceMin",
+    "reduce_mean": "ReduceMean", "logsumexp": "ReduceLogSumExp", "reduce_l2": "ReduceL2",
 }  # fmt: skip
-"""Each with the opset from which its axes are an input and no longer an attribute."""
 
 
 @emits(*_REDUCTIONS)
 def _reduce(e: Emitter, node: Node, x: str) -> Any:
-    op_type, as_input = _REDUCTIONS[node.op.name]
     axes, keep = node.attrs["axes"], int(node.attrs["keepdims"])
     if not axes:
         return e.op("Abs", x) if node.op.name == "reduce_l2" else x
@@ -36,9 +33,7 @@ def _reduce(e: Emitter, node: Node, x: str) -> Any:
         refuse("onnxruntime gives 0 for the mean of nothing")
     if node.op.name in ("reduce_max", "reduce_min") and e.dtype(x) is dtypes.bool_ and _may_be_empty(node):
         refuse("onnxruntime has no greatest and least of no bools")
-    if e.opset >= as_input:
-        return e.op(op_type, x, e.ints(axes), keepdims=keep)
-    return e.op(op_type, x, axes=axes, keepdims=keep)
+    return e.op(_REDUCTIONS[node.op.name], x, e.ints(axes), keepdims=keep)
 
 
 def _may_be_empty(node: Node) -> bool:
@@ -111,6 +106,8 @@ def _cumprod_by_steps(b: Builder, node: Node, x: Value) -> Any:
 @emits("topk")
 def _topk(e: Emitter, node: Node, x: str) -> Any:
     attrs = node.attrs
+    if e.opset < 10 and attrs["k"] == 0:
+        refuse("the first none needs opset 10")
     return _top(e, x, e.sizes.vector([attrs["k"]]), attrs["axis"], attrs["largest"])
 
 
@@ -124,7 +121,17 @@ def _sort(e: Emitter, node: Node, x: str) -> Any:
 
 
 def _top(e: Emitter, x: str, k: str, axis: int, largest: bool) -> Any:
-    return e.op("TopK", x, k, results=2, axis=axis, largest=int(largest))
+    return e.op("TopK", x, k, results=2, axis=axis, largest=None if largest else 0)
+
+
+@lowers("topk", "sort")
+def _order_of_unsigned(b: Builder, node: Node, x: Value) -> Any:
+    """onnxruntime orders no u64: moved to both sides of 0, it is i64."""
+    if x.tensor.dtype is not dtypes.u64:
+        return None
+    half = b.constant(np.uint64(1 << 63))
+    values, places = getattr(b, node.op.name)(b.cast(b.add(x, half), dtype=dtypes.i64), **node.attrs)
+    return b.add(b.cast(values, dtype=dtypes.u64), half), places
 
 
 @emits("unique")
@@ -213,7 +220,7 @@ def _one_hot(b: Builder, node: Node, indices: Value) -> Any:
 
 # ---- writing
 
-_REDUCTION_SINCE: Final = {"none": 13, "add": 16, "mul": 16, "max": 18, "min": 18}
+_REDUCTION_SINCE: Final = {"none": 7, "add": 16, "mul": 16, "max": 18, "min": 18}
 
 
 def _reduction(e: Emitter, node: Node) -> str | None:
@@ -242,12 +249,12 @@ def _scatter_nd(e: Emitter, node: Node, x: str, indices: str, updates: str) -> A
 
 @emits("random_uniform")
 def _random_uniform(e: Emitter, node: Node) -> Any:
-    return _random(e, node, "RandomUniform", low=node.attrs["low"], high=node.attrs["high"])
+    return _random(e, node, "RandomUniform", low=node.attrs["low"], high=node.attrs["high"], seed=node.attrs["seed"])
 
 
 @emits("random_normal")
 def _random_normal(e: Emitter, node: Node) -> Any:
-    return _random(e, node, "RandomNormal", mean=node.attrs["mean"], scale=node.attrs["std"])
+    return _random(e, node, "RandomNormal", mean=node.attrs["mean"], scale=node.attrs["std"], seed=node.attrs["seed"])
 
 
 def _random(e: Emitter, node: Node, op_type: str, **attrs: Any) -> Any:
@@ -271,7 +278,7 @@ def _random_wide(b: Builder, node: Node) -> Any:
 
 @emits("bernoulli", since=15)
 def _bernoulli(e: Emitter, node: Node, p: str) -> Any:
-    return e.op("Bernoulli", p)
+    return e.op("Bernoulli", p, seed=node.attrs["seed"])
 
 
 @emits("bernoulli", since=22)
@@ -282,4 +289,4 @@ def _bernoulli_22(e: Emitter, node: Node, p: str) -> Any:
 @lowers("bernoulli")
 def _bernoulli_by_uniform(b: Builder, node: Node, p: Value) -> Any:
     dtype = p.tensor.dtype
-    return b.cast(b.lt(b.random_uniform(shape=p.tensor.shape, dtype=dtype), p), dtype=dtype)
+    return b.cast(b.lt(b.random_uniform(shape=p.tensor.shape, dtype=dtype, seed=node.attrs["seed"]), p), dtype=dtype)

@@ -14,7 +14,7 @@ from isthmus.ir.dtypes import DType
 from isthmus.ir.ops.complex import REAL_OF
 from isthmus.ir.types import Optional, Sequence, Tensor, Type
 
-OLDEST: Final = 13
+OLDEST: Final = 7
 DEFAULT: Final = 18
 NEWEST: Final = min(onnx.defs.onnx_opset_version(), 28)
 
@@ -28,6 +28,7 @@ _ENUM: Final[dict[DType, int]] = {
 _BY_ENUM: Final = {number: dtype for dtype, number in _ENUM.items()}
 
 _SINCE: Final[dict[DType, int]] = {
+    dtypes.bf16: 13,
     **dict.fromkeys((dtypes.f8e4m3fn, dtypes.f8e4m3fnuz, dtypes.f8e5m2, dtypes.f8e5m2fnuz), 19),
     **dict.fromkeys((dtypes.u4, dtypes.i4), 21),
     dtypes.f4e2m1: 23, dtypes.f8e8m0: 24, dtypes.u2: 25, dtypes.i2: 25, dtypes.f6e2m3: 28, dtypes.f6e3m2: 28,
@@ -61,14 +62,18 @@ def since(dtype: DType) -> int:
 
 
 def ir_version(opset: int) -> int:
-    """The oldest file version that may carry an opset, so that the oldest readers still take the file."""
-    return int(onnx.helper.OP_SET_ID_VERSION_MAP["ai.onnx", opset])
+    """The oldest file version that may carry an opset, so that the oldest readers still take the file.
+
+    Before version 4 every constant had to be an input as well, which callers of the model would see.
+    """
+    return max(4, int(onnx.helper.OP_SET_ID_VERSION_MAP["ai.onnx", opset]))
 
 
 class Signature:
     """What a standard op takes and gives at one opset.
 
     Attributes:
+        attributes: the names of its attributes.
         inputs: the type parameter of each input, or a concrete type such as ``tensor(int64)``.
         outputs: the same of each output.
         variadic: whether the last input may be repeated.
@@ -82,6 +87,7 @@ class Signature:
         self.version: int = schema.since_version
         self.inputs: list[str] = [item.type_str for item in schema.inputs]
         self.outputs: list[str] = [item.type_str for item in schema.outputs]
+        self.attributes = frozenset(schema.attributes)
         self.variadic = bool(schema.inputs) and str(schema.inputs[-1].option).endswith("Variadic")
         constraints = {item.type_param_str: item.allowed_type_strs for item in schema.type_constraints}
         self.allowed: dict[str, frozenset[DType]] = {

@@ -37,6 +37,8 @@ def _resize(e: Emitter, node: Node, x: str) -> Any:
         refuse("onnxruntime cuts the kernel off at the edges only where every axis shrinks")
     if mode == "cubic" and len(sizes) != 2:
         refuse("onnxruntime resizes cubically over two axes only")
+    if e.opset < 11:
+        return _upsample(e, node, x, list(map(_times, shape[lead:], sizes)))
     more: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": attrs["coordinates"]}
     if mode == "nearest":
         more["nearest_mode"] = attrs["nearest"]
@@ -51,12 +53,26 @@ def _resize(e: Emitter, node: Node, x: str) -> Any:
             refuse("the sizes are not those that ONNX works out from the scales")
         if any(scale != 1 for scale in scales) and all(map(_may_stay, shape[lead:], sizes, scales)):
             refuse("onnxruntime copies, whatever the scales, where the sizes stay as they are")
-        return e.op("Resize", x, None, e.constant([1.0] * lead + list(scales), dtypes.f32), **more)
+        return e.op("Resize", x, _absent(e), e.constant([1.0] * lead + list(scales), dtypes.f32), **more)
     times = list(map(_times, shape[lead:], sizes))
     if all(times):
-        return e.op("Resize", x, None, e.constant([1] * lead + times, dtypes.f32), **more)
+        return e.op("Resize", x, _absent(e), e.constant([1] * lead + times, dtypes.f32), **more)
     # Of all axes: when onnxruntime moves a transpose past a Resize, it takes no heed of its axes.
-    return e.op("Resize", x, None, None, e.sizes.vector((*shape[:lead], *sizes)), **more)
+    return e.op("Resize", x, _absent(e), _absent(e), e.sizes.vector((*shape[:lead], *sizes)), **more)
+
+
+def _absent(e: Emitter) -> str | None:
+    """An input that is not given: before opset 13 one of no elements."""
+    return None if e.opset >= 13 else e.constant([], dtypes.f32)
+
+
+def _upsample(e: Emitter, node: Node, x: str, times: list[int]) -> Any:
+    """Before opset 11 elements are repeated, and nothing else is said of coordinates."""
+    attrs = node.attrs
+    if attrs["mode"] != "nearest" or attrs["coordinates"] != "asymmetric" or attrs["nearest"] != "floor" or not all(times):
+        refuse("before opset 11 ONNX resizes only by repeating elements")
+    factors = [1.0] * (len(shape_of(node)) - len(times)) + [float(factor) for factor in times]
+    return e.op("Resize", x, e.constant(factors, dtypes.f32), mode="nearest")
 
 
 def _times(length: Dim, size: Dim) -> int:

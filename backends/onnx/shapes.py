@@ -48,7 +48,12 @@ def _dynamic_reshape(e: Emitter, node: Node, x: str, shape: str) -> Any:
 def _squeeze(e: Emitter, node: Node, x: str) -> Any:
     if _picked(node) is not None:
         refuse("with the slice before it, it is one Gather")
-    return e.op("Squeeze", x, e.ints(node.attrs["axes"])) if node.attrs["axes"] else x
+    return e.op("Squeeze", x, e.ints(_axes(node, len(shape_of(node))))) if node.attrs["axes"] else x
+
+
+def _axes(node: Node, rank: int) -> list[int]:
+    """Axes counted from the front, as readers of files before opset 11 know them alone."""
+    return [axis % rank for axis in node.attrs["axes"]]
 
 
 @lowers("squeeze")
@@ -76,7 +81,8 @@ def _picked(node: Node) -> Node | None:
 
 @emits("unsqueeze")
 def _unsqueeze(e: Emitter, node: Node, x: str) -> Any:
-    return e.op("Unsqueeze", x, e.ints(node.attrs["axes"])) if node.attrs["axes"] else x
+    rank = len(shape_of(node)) + len(node.attrs["axes"])
+    return e.op("Unsqueeze", x, e.ints(_axes(node, rank))) if node.attrs["axes"] else x
 
 
 @emits("permute")

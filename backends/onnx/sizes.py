@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from isthmus.backends.onnx import opsets
 from isthmus.ir import dtypes
 from isthmus.ir.dims import Atom, Dim, Expr, Function, Monomial, Symbol, bounds, resolve, same, symbols
 from isthmus.ir.errors import IsthmusError
@@ -183,7 +184,7 @@ class Sizes:
     def _symbol(self, symbol: Symbol) -> str:
         e = self.e
         if e.probing:
-            return e.ints([1])
+            return str(e.op("Identity", e.ints([1])))  # no constant, which may matter before opset 13
         value, axis = self._binder(symbol)
         name = e.name(value)
         if axis is None:
@@ -196,18 +197,32 @@ class Sizes:
         return str(e.op("Gather", whole, e.ints([axis]), axis=0))
 
     def _function(self, function: Function) -> str:
-        args = function.args
+        args, e = function.args, self.e
         if function.kind in ("min", "max"):
-            return str(self.e.op(function.kind.capitalize(), *map(self._one, args)))
+            names = list(map(self._one, args))
+            if e.opset >= 12:
+                return str(e.op(function.kind.capitalize(), *names))
+            # Before, of floats alone: f64 holds every size.
+            wide = [e.op("Cast", name, to=opsets.enum(dtypes.f64)) for name in names]
+            return str(e.op("Cast", e.op(function.kind.capitalize(), *wide), to=opsets.enum(dtypes.i64)))
         if function.kind == "mod":
-            return str(self.e.op("Mod", *map(self._one, args)))
+            return self._rest(*map(self._one, args))
         return self._quotient(*args)
+
+    def _rest(self, top: str, bottom: str) -> str:
+        """What is left over, with the sign of the divisor."""
+        e = self.e
+        if e.opset >= 10:
+            return str(e.op("Mod", top, bottom))
+        wide = [e.op("Cast", name, to=opsets.enum(dtypes.f64)) for name in (top, bottom)]
+        quotient = e.op("Cast", e.op("Floor", e.op("Div", *wide)), to=opsets.enum(dtypes.i64))
+        return str(e.op("Sub", top, e.op("Mul", quotient, bottom)))
 
     def _quotient(self, dividend: Dim, divisor: Dim) -> str:
         """Rounds down; ONNX rounds towards zero."""
         top, bottom = self._one(dividend), self._one(divisor)
         if bounds(dividend)[0] < 0 or bounds(divisor)[0] <= 0:
-            top = self.e.op("Sub", top, self.e.op("Mod", top, bottom))
+            top = self.e.op("Sub", top, self._rest(top, bottom))
         return str(self.e.op("Div", top, bottom))
 
 

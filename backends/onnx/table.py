@@ -20,6 +20,8 @@ Lower = Callable[..., Any]
 
 _EMITTERS: Final[dict[str, list[tuple[int, Emit]]]] = {}
 _LOWERINGS: Final[dict[str, list[tuple[int, Lower]]]] = {}
+_EARLY: Final[dict[str, list[tuple[int, Lower]]]] = {}
+"""Lowerings below an opset, which is told with each."""
 
 
 class Refused(Exception):
@@ -31,7 +33,7 @@ def refuse(reason: str) -> NoReturn:
     raise Refused(reason)
 
 
-def emits(*ops: str, since: int = 13) -> Callable[[Emit], Emit]:
+def emits(*ops: str, since: int = 7) -> Callable[[Emit], Emit]:
     """Registers an emitter of ops, from an opset on; a later `since` takes over from an earlier one."""
 
     def register(emit: Emit) -> Emit:
@@ -42,12 +44,18 @@ def emits(*ops: str, since: int = 13) -> Callable[[Emit], Emit]:
     return register
 
 
-def lowers(*ops: str, since: int = 13) -> Callable[[Lower], Lower]:
-    """Registers a lowering of ops, tried before the ops' own decomposition."""
+def lowers(*ops: str, since: int = 7, below: int | None = None) -> Callable[[Lower], Lower]:
+    """Registers a lowering of ops, tried before the ops' own decomposition.
+
+    Args:
+        ops: names in the op table.
+        since: the first opset that it is for; a later one takes over.
+        below: the opset from which on it is not needed any more; until there it is tried before others.
+    """
 
     def register(lower: Lower) -> Lower:
         for op in ops:
-            _add(_LOWERINGS, op, since, lower)
+            _add(*((_LOWERINGS, op, since) if below is None else (_EARLY, op, below)), lower)
         return lower
 
     return register
@@ -79,5 +87,9 @@ def first_opset(op: str) -> int | None:
 
 def lower(op: str, opset: int, b: Builder, node: Node) -> Any:
     """What the lowering of an op builds; None when there is none or it declines."""
-    found = _pick(_LOWERINGS.get(op, []), opset)
-    return None if found is None else found(b, node, *node.op.group(node.operands))
+    early = [lowering for below, lowering in _EARLY.get(op, ()) if opset < below]
+    for lowering in (*early, _pick(_LOWERINGS.get(op, []), opset)):
+        found = None if lowering is None else lowering(b, node, *node.op.group(node.operands))
+        if found is not None:
+            return found
+    return None

@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from isthmus.frontends import weight_files
 from isthmus.frontends.base import Array, Captured
-from isthmus.frontends.torch import assumed, containers
+from isthmus.frontends.torch import assumed, chance, containers, stdlib
 from isthmus.frontends.torch import aten as aten
 from isthmus.frontends.torch.assumed import Number
 from isthmus.frontends.torch.control import composite
@@ -27,7 +27,7 @@ from isthmus.frontends.torch.inputs import Inputs, flatten
 from isthmus.frontends.torch.parameters import parameters
 from isthmus.frontends.torch.provenance import raised_at
 from isthmus.frontends.torch.residues import Multiples, settle
-from isthmus.frontends.torch.restore import Untouched, below_autograd, deep, flags
+from isthmus.frontends.torch.restore import Untouched, below_autograd, deep, flags, uncompiled
 from isthmus.frontends.torch.second import Cells, Watch, confirm
 from isthmus.frontends.torch.sources import Source, source_of
 from isthmus.frontends.torch.strict import refuse_assumptions
@@ -142,6 +142,7 @@ class TorchCaptured(Captured):
 
 
 @deep()
+@chance.kept()
 def capture(
     model: Any,
     args: Sequence[Any] = (),
@@ -195,7 +196,13 @@ def capture(
         with untouched:
             if given is not None:
                 given.place()
-            return _watch(source, inputs, hints, source.names(names), given, options, cells or {}, granted, multiples)
+            watch = _watch(source, inputs, hints, source.names(names), given, options, cells or {}, granted, multiples)
+        changed = [f"{source.modules[place][0]}.{name}".lstrip(".") for place, name in untouched.changed]
+        if changed:
+            watch.watcher.notes.append(
+                f"the model sets {', '.join(changed)} on itself; the graph computes what the first call from here on does"
+            )
+        return watch
 
     hints = inputs.first_hints()
     try:
@@ -206,9 +213,11 @@ def capture(
         own = {name: size for name, size in _own_sizes(inputs).items() if name in hints}
         if own == hints:
             raise
-        first = once({})
+        first, hints = once({}), {}
         notes.append(f"captured at the example's own sizes, since other ones failed: {error.message}")
     seconds = {"watch": time.perf_counter() - began}
+    if first.watcher.drew:
+        chance.compare(first, once(hints))
     if options.second_watch and first.watcher.sizes.declared:
         second = time.perf_counter()
         first = settle(first, once)
@@ -300,11 +309,14 @@ def _watch(
         if leaf.assumed is not None:
             watcher.w.knowledge.assumed[value] = partial(assumed.rely, watcher, value, leaf.assumed)
         tensors.append(tensor)
+    before = chance.state()
     try:
         with (
             flags(),
+            uncompiled(),
             exporting(options.export_flags, watcher.asked),
             swapped(watcher),
+            stdlib.shadowed([source.signature, *(getattr(module.__class__, "forward", None) for _, module in source.modules)]),
             torch.no_grad(),
             torch.random.fork_rng([]),
             watcher.provenance.modules(source.modules, _around(watcher, options)),
@@ -315,6 +327,7 @@ def _watch(
             leaves, spec = flatten(source.call(*args, **kwargs))
             values = watcher.outputs(leaves)
             written = _written(watcher, source.modules)
+        watcher.drew = chance.state() != before
         if (swallowed := watcher.swallowed()) is not None:
             raise swallowed
     except IsthmusError as error:

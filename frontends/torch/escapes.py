@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from isthmus.frontends.torch import leaving
+from isthmus.frontends.torch import leaving, stdlib
 from isthmus.frontends.torch.script import swaps as scripted
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.weights import real
@@ -48,13 +48,21 @@ def swapped(watcher: Watcher) -> Iterator[None]:
         (torch.Tensor, "is_contiguous", _is_contiguous(torch.Tensor.is_contiguous)),
         (torch.Tensor, "data", _data(watcher)),
         *scripted(watcher),
+        (torch.Tensor, "storage_offset", _offset(watcher, torch.Tensor.storage_offset)),
         (torch, "tensor", _factory(torch.tensor)),
         (torch, "as_tensor", _factory(torch.as_tensor)),
+        (torch, "asarray", _factory(torch.asarray)),
+        (torch, "from_numpy", _factory(torch.from_numpy)),
+        (Watched, "new_tensor", _new_tensor),
+        (torch.nn.functional, "one_hot", _one_hot(watcher, torch.nn.functional.one_hot)),
         (torch, "linspace", _spaced(watcher, torch.linspace, torch.ops.aten.linspace.default)),
         (torch, "logspace", _spaced(watcher, torch.logspace, torch.ops.aten.logspace.default)),
         (torch.nn.functional, "affine_grid", _affine_grid),
         (torch.nn.RNNBase, "check_forward_args", _check_packed(torch.nn.RNNBase.check_forward_args)),
         (torch._VF, "_pad_packed_sequence", _pad_packed(watcher, torch._VF._pad_packed_sequence)),
+        (Watched, "__repr__", _shown(watcher, torch.Tensor.__repr__)),
+        (Watched, "__format__", _shown(watcher, torch.Tensor.__format__)),
+        *stdlib.swaps(),
     ]
     saved = [(owner, name, vars(owner).get(name)) for owner, name, _ in swaps]
     for owner, name, new in swaps:
@@ -84,17 +92,37 @@ def _method(watcher: Watcher, name: str, what: str, original: Callable[..., Any]
         address = name in ("data_ptr", "untyped_storage", "storage")
         content = None if address else watcher.w.knowledge.content(value)
         if content is None:
-            if name in ("__int__", "__index__") and value.tensor.dtype.is_integer:
+            if name in ("__int__", "__index__"):
                 watcher.trying = True
                 try:
                     return int(leaving.item(watcher, self))  # the size says that it may not become a number
                 finally:
                     watcher.trying = False
+            if name == "tolist" and (items := leaving.items(watcher, self)) is not None:
+                return items
             leaving.escapes(watcher, what, self)
         with torch._C._DisableTorchDispatch():
             return original(real(content, value.tensor.dtype), *args, **kwargs)
 
     return method
+
+
+def _shown(watcher: Watcher, original: Callable[..., str]) -> Callable[..., str]:
+    """A tensor in a text: with its numbers where it depends on no input, else by its type, which is noted."""
+
+    def shown(self: torch.Tensor, *args: Any, **kwargs: Any) -> str:
+        value = watcher.value(self)
+        content = watcher.w.knowledge.content(value, SHOWN)
+        if content is not None:
+            return original(real(content, value.tensor.dtype), *args, **kwargs)
+        leaving.show(watcher, self)
+        return self.told()
+
+    return shown
+
+
+SHOWN: Final = 1 << 16
+"""The number of elements that are computed for a text, at most."""
 
 
 def _data(watcher: Watcher) -> property:
@@ -112,6 +140,17 @@ def _data(watcher: Watcher) -> property:
         )
 
     return property(inherited.__get__, assign)
+
+
+def _offset(watcher: Watcher, original: Callable[[torch.Tensor], int]) -> Callable[[torch.Tensor], int]:
+    """`Tensor.storage_offset`, which is not known of a view."""
+
+    def storage_offset(self: torch.Tensor) -> int:
+        if self.__class__ is Watched and self.entry.base is not None:
+            leaving.escapes(watcher, "the offset", self)
+        return original(self)
+
+    return storage_offset
 
 
 def _contiguous(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -165,7 +204,15 @@ Watched.__setitem__ = _setitem(torch.Tensor.__setitem__)
 
 
 def _sized(index: Any) -> bool:
-    return any(item.__class__ is torch.SymInt for item in (index if index.__class__ is tuple else (index,)))
+    return any(
+        item.__class__ is torch.SymInt or (item.__class__ is slice and Watched in (item.start.__class__, item.stop.__class__))
+        for item in (index if index.__class__ is tuple else (index,))
+    )
+
+
+def _bound(bound: Any) -> Any:
+    """An end of a slice: a tensor there is an integer, which its own `__index__` would have to make a number of."""
+    return bound.item() if bound.__class__ is Watched else bound
 
 
 def _selected(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, tuple[Any, ...]]:
@@ -183,6 +230,8 @@ def _selected(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, tuple[Any
         if item.__class__ is torch.SymInt:
             tensor = tensor.select(dim, item)
         else:
+            if item.__class__ is slice:
+                item = slice(_bound(item.start), _bound(item.stop), item.step)
             rest.append(item)
             dim += hidden if item is Ellipsis else length
     return tensor, tuple(rest)
@@ -192,13 +241,30 @@ def _factory(original: Callable[..., Any]) -> Callable[..., Any]:
     """`torch.tensor` and `torch.as_tensor` of lists with sizes or watched scalars in them: a stack of scalars."""
 
     def factory(data: Any, *args: Any, **kwargs: Any) -> Any:
+        data, kind = stdlib.unpacked(data)
         if not isinstance(data, Watched) and _watched_inside(data):
-            dtype = kwargs.get("dtype") or (args[0] if args else None)
+            dtype = kwargs.get("dtype") or (args[0] if args else kind)
             result = _stacked(data)
             return result if dtype is None else result.to(dtype)
         return original(data, *args, **kwargs)
 
     return factory
+
+
+def _new_tensor(self: torch.Tensor, data: Any, *, dtype: Any = None, device: Any = None, **kwargs: Any) -> torch.Tensor:
+    """`Tensor.new_tensor`, which is of the same element type."""
+    return torch.tensor(data, dtype=dtype or self.dtype, device=device or self.device, **kwargs)
+
+
+def _one_hot(watcher: Watcher, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.nn.functional.one_hot`: torch's C++ takes no symbolic size as the number of classes."""
+
+    def one_hot(tensor: torch.Tensor, num_classes: Any = -1) -> Any:
+        if num_classes.__class__ is torch.SymInt:
+            return watcher.__torch_dispatch__(torch.ops.aten.one_hot.default, (), (tensor, num_classes))
+        return original(tensor, num_classes)
+
+    return one_hot
 
 
 def _spaced(watcher: Watcher, original: Callable[..., Any], op: Any) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterable
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from isthmus.frontends.torch.origins import Origins, origins
 from isthmus.frontends.torch.provenance import library
 from isthmus.frontends.torch.relations import NEGATED
 from isthmus.frontends.torch.remedies import remedy
+from isthmus.frontends.torch.tensors import Watched
 from isthmus.ir import dtypes
 from isthmus.ir.dims import INF, Bound, Dim, Symbol, symbols
 from isthmus.ir.errors import CaptureError, Refusal
@@ -113,8 +114,8 @@ def _only(content: np.ndarray[Any, Any]) -> Any:
 def truth(watcher: Watcher, tensor: torch.Tensor) -> bool:
     """Whether a tensor is true, for a branch of the program.
 
-    Where that depends on sizes alone it is decided at the sizes of this run, and said; the second watch checks it. Where
-    one answer leads to an exception only, it is the other, and the graph checks it.
+    Where that depends on declared sizes alone, and is the same at several of them, that is the answer, and said; the second
+    watch checks it. Where one answer leads to an exception only, it is the other, and the graph checks it.
 
     Raises:
         CaptureError: it depends on data.
@@ -122,13 +123,31 @@ def truth(watcher: Watcher, tensor: torch.Tensor) -> bool:
     value = watcher.value(tensor)
     content: Any = known_truth(watcher, value)
     if content is None:
-        content = watcher.w.knowledge.at(value, watcher.sizes.hint_of)
+        content = _at_sizes(watcher, value)
         if content is None:
             guard = guards.passing(watcher.provenance.outside)
             return escapes(watcher, "the truth", tensor) if guard is None else _checked(watcher, value, *guard)
-        what = f"a branch on sizes was decided to be {bool(content)}: `{asking(watcher.provenance).text}`"
+        what = f"a branch on sizes was decided to be {content}: `{asking(watcher.provenance).text}`"
         watcher.decided.append(Refusal(what, location=watcher.provenance.here()))
     return bool(content)
+
+
+def _at_sizes(watcher: Watcher, value: Value) -> bool | None:
+    """Whether a value that depends on sizes alone is true, at those of this run and at others; None when that differs."""
+    sizes, asked = watcher.sizes, set()
+
+    def size(symbol: Symbol, turn: int) -> int:
+        asked.add(symbol)
+        hint = sizes.hint_of(symbol)
+        return int(min(max((hint, symbol.lo, 2 * hint + 1, 127)[turn], symbol.lo, 0), symbol.hi))
+
+    found = set()
+    for turn in range(4):
+        content = watcher.w.knowledge.at(value, lambda symbol, turn=turn: size(symbol, turn))  # type: ignore[misc]
+        if content is None or not asked <= sizes.declared:
+            return None
+        found.add(bool(content))
+    return found.pop() if len(found) == 1 else None
 
 
 def _checked(watcher: Watcher, value: Value, answer: bool, asker: FrameType) -> bool:
@@ -172,13 +191,41 @@ def escapes(watcher: Watcher, what: str, *tensors: torch.Tensor) -> NoReturn:
         CaptureError: always.
     """
     values = [watcher.value(tensor) for tensor in tensors]
-    found = [" and ".join(map(repr, tensors))]
+    found = [" and ".join(map(_told, tensors))]
     places = [value.location for value in values if value.location]
     if places and all(str(place) != str(watcher.provenance.here()) for place in places):
         found.append(f"made at {' and '.join(map(str, places))}")
     if what == "the truth":
         found.append("both outcomes are possible")
     leave(watcher, what, values, (), "; ".join(found))
+
+
+def _told(tensor: torch.Tensor) -> str:
+    return tensor.told() if isinstance(tensor, Watched) else f"a tensor of {tensor.dtype} that the model has written to"
+
+
+def items(watcher: Watcher, tensor: torch.Tensor) -> Any:
+    """The elements of a tensor of integers as sizes, in nested lists; None for other tensors, and for large ones."""
+    shape = watcher.w.dims(watcher.value(tensor))
+    count = 1
+    for dim in shape:
+        count = count * dim if isinstance(dim, int) else MOST_ITEMS + 1
+    if not watcher.value(tensor).tensor.dtype.is_integer or count > MOST_ITEMS:
+        return None
+    return [items(watcher, part) for part in tensor.unbind()] if shape else item(watcher, tensor)
+
+
+MOST_ITEMS: Final = 64
+"""The number of elements that become sizes at once; each takes a handful of nodes."""
+
+
+def show(watcher: Watcher, tensor: torch.Tensor) -> None:
+    """Notes that a text says less than where the model runs plainly."""
+    asked = asking(watcher.provenance)
+    where = f"`{asked.text}`" if asked.text else "a text"
+    note = f"{where} shows a tensor without its numbers, which depend on an input ({watcher.provenance.here()})"
+    if note not in watcher.notes:
+        watcher.notes.append(note)
 
 
 def constant(value: Any) -> Any:
@@ -195,7 +242,7 @@ def constant(value: Any) -> Any:
     found = watcher.value(value)
     content = watcher.w.knowledge.content(found)
     if content is None:
-        leave(watcher, "the value (isthmus.constant)", [found], (), repr(value))
+        leave(watcher, "the value (isthmus.constant)", [found], (), _told(value))
     with watcher.constants.at(watcher.provenance.here()):
         watcher.entry(value).value = watcher.constants.constant(ArrayWeight(np.array(content)))
     return value

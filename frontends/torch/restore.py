@@ -7,7 +7,7 @@ import importlib
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final
 
 import torch
@@ -25,6 +25,8 @@ def _kind(held: type) -> Callable[[Any], Any] | None:
     return next((kind for kind in (dict, list, set) if issubclass(held, kind)), None)
 
 
+_PLAIN: Final = (bool, int, float, str)
+
 _FRAMES: Final = 10_000
 """Python's recursion limit while a model runs. The stack of a thread of 8 MB holds more than twice as many frames."""
 
@@ -41,18 +43,25 @@ def deep() -> Iterator[None]:
 
 
 class Untouched:
-    """Puts back every module's attributes, and the content of the plain containers among them.
+    """Puts back every module's attributes, the content of the plain containers among them, and the parameters' gradients.
 
     A context manager; what it was made from is put back at each exit.
 
     Args:
         modules: the modules.
+
+    Attributes:
+        changed: numbers, bools and texts among the attributes that were others at the last exit: the place of the module, and
+            the name.
     """
 
     def __init__(self, modules: Iterable[torch.nn.Module]) -> None:
         self._attributes = []
         self._containers: list[tuple[Any, Any]] = []
+        self.changed: list[tuple[int, str]] = []
+        self._gradients: list[tuple[torch.Tensor, bool, torch.Tensor | None]] = []
         for module in modules:
+            self._gradients += [(p, p.requires_grad, p.grad) for p in module._parameters.values() if p is not None]
             attributes = dict(module.__dict__)
             self._attributes.append((module.__dict__, attributes))
             # Most are registries of hooks that hold nothing.
@@ -64,15 +73,24 @@ class Untouched:
         pass
 
     def __exit__(self, *_: object) -> None:
-        for now, before in self._attributes:
+        self.changed.clear()
+        for place, (now, before) in enumerate(self._attributes):
             # Only what differs is written, since an equal dict may be shared with torch's own machinery.
             if not _same(now, before):
+                self.changed += [
+                    (place, name) for name, item in now.items() if item.__class__ in _PLAIN and before.get(name) != item
+                ]
                 now.clear()
                 now.update(before)
         for held, kept in self._containers:
             if (held or kept) and not _same(held, kept):
                 held.clear()
                 held.extend(kept) if isinstance(held, list) else held.update(kept)
+        for parameter, required, gradient in self._gradients:
+            if parameter.requires_grad is not required:
+                parameter.requires_grad_(required)
+            if parameter.grad is not gradient:
+                parameter.grad = gradient
 
 
 def _same(held: Any, before: Any) -> bool:
@@ -84,6 +102,11 @@ def _same(held: Any, before: Any) -> bool:
     if isinstance(held, list):
         return all(map(operator.is_, held, before))
     return all(map(operator.is_, held.values(), before.values())) and all(map(operator.is_, held, before))
+
+
+def uncompiled() -> AbstractContextManager[None]:
+    """What `torch.compile` has compiled runs plainly for a while. Its compiler is loaded where there may be such a thing."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
 
 
 @contextmanager

@@ -359,6 +359,12 @@ class SizeNode:
 
     int_floordiv = floordiv
 
+    def rshift(self, other: SizeNode) -> SizeNode:
+        return self.floordiv(self.wrap_int(1 << other.guard_int()))
+
+    def lshift(self, other: SizeNode) -> SizeNode:
+        return self.mul(self.wrap_int(1 << other.guard_int()))
+
     def mod(self, other: SizeNode) -> SizeNode:
         if self.kind is int and other.kind is int:
             return self._int(dims.mod(self.expr, other.expr))
@@ -501,10 +507,21 @@ for _name, _relation in {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">
 
 def _connective(names: tuple[str, ...], word: str) -> None:
     def method(self: SizeNode, other: SizeNode) -> SizeNode:
+        if self.kind is int and other.kind is int:
+            return _bits(self, other, word)
         return SizeNode(self.sizes, (word, self.expr, other.expr), bool)
 
     for name in names:
         setattr(SizeNode, name, method)
+
+
+def _bits(left: SizeNode, right: SizeNode, word: str) -> SizeNode:
+    """The lowest bits of a number that is not negative: ``n & 7``."""
+    number, mask = (left, right.constant) if right.constant is not None else (right, left.constant)
+    low = isinstance(mask, int) and mask >= 0 and mask & (mask + 1) == 0
+    if word == "or" or not low or not left.sizes.prove(">=", number.expr, 0):
+        left.sizes.refuse(f"the model computes the bits of {left} {word} {right}", "compute sizes with integers (//, %, *)")
+    return SizeNode(left.sizes, dims.mod(number.expr, mask + 1), int)
 
 
 _connective(("sym_and", "and_", "bitwise_and"), "and")

@@ -273,11 +273,19 @@ class Sizes:
         ):  # fmt: skip
             self._turns(str(assumption))
         if assumption.relation == "==":
+            self._note_repeated(assumption.left, assumption.right)
             for dim, other in ((assumption.left, assumption.right), (assumption.right, assumption.left)):
                 if isinstance(other, int) and isinstance(dim, Expr):
                     symbol = _only_symbol(dim)
                     if symbol is not None and symbol in self.declared and symbol not in self.auto:
                         self._fixed(dim, other)
+
+    def _note_repeated(self, left: Dim, right: Dim) -> None:
+        """Notes that an op would repeat a size of 1, where that is now left out."""
+        asker = self.symbols.asker
+        both = isinstance(left, Expr) and isinstance(right, Expr) and min(bounds(left)[0], bounds(right)[0]) <= 1
+        if both and asker and _is_pointwise(asker):
+            self.notes.append(f"{left} == {right} leaves out that one alone is 1, which {asker} repeats ({self.where()})")
 
     def _forget(self) -> None:
         self._proved.clear()
@@ -326,6 +334,12 @@ class Sizes:
         text = asking(self.watcher.provenance).text
         found = f"`{text}`" if text else None
         self.watcher.fail(CaptureError(what, location=self.where(), found=found, remedy=remedy))
+
+
+def _is_pointwise(name: str) -> bool:
+    """Whether an op broadcasts its arguments."""
+    packet = getattr(torch.ops.aten, name, None)
+    return packet is not None and any(torch.Tag.pointwise in getattr(packet, each).tags for each in packet.overloads())
 
 
 def _all(yes: bool, no: bool) -> bool | None:

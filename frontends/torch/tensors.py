@@ -56,11 +56,18 @@ class Watched(torch.Tensor):  # type: ignore[misc]
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
         return memo.setdefault(id(self), self.clone())
 
-    def __repr__(self, **_: Any) -> str:
+    def told(self) -> str:
+        """Its type in a text."""
         return f"<watched {str(self.dtype).removeprefix('torch.')}[{', '.join(map(str, self.shape))}]>"
 
+    def __repr__(self, **_: Any) -> str:
+        return self.told()
+
     def __format__(self, spec: str) -> str:
-        return repr(self)
+        return self.told()
+
+    def __copy__(self) -> torch.Tensor:
+        return self.detach()
 
 
 def watched(entry: Entry, sizes: Any, strides: Any, dtype: torch.dtype, device: torch.device) -> Watched:

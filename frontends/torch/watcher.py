@@ -77,6 +77,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         failure: the first error that was raised into the model, which may have caught it.
         trying: a tensor is asked for an integer, which torch's C++ may do in vain.
         tried: it was when the first error was raised.
+        drew: Python or numpy drew random numbers.
         assumed: names of the inputs whose assumed value the graph relies on.
         items: sizes that are bound to the only element of a value.
         notes: what the user should know.
@@ -108,7 +109,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         self.aliases = Aliases(self.w, self._written)
         self.refusals: dict[tuple[str, str], Refusal] = {}
         self.failure: CaptureError | None = None
-        self.trying = self.tried = False
+        self.trying = self.tried = self.drew = False
         self.assumed: set[str] = set()
         self.notes: list[str] = []
         self.names: dict[int, str] = {}

@@ -123,7 +123,9 @@ def tensor_split_sections(w: Lowering, x: Value, sections: Dim, dim: int = 0) ->
     """Parts that differ by at most 1, the longer ones first."""
     axis, count = w.axis(x, dim), integer(w, sections, "the number of sections")
     total = w.dims(x)[axis]
-    return _split(w, x, axis, [(total + count - 1 - number) // count for number in range(count)])
+    sizes = [(total + count - 1 - number) // count for number in range(count)]
+    w.b.graph.symbols.know(total, sum(sizes))
+    return _split(w, x, axis, sizes)
 
 
 @lowers("aten.tensor_split.indices")

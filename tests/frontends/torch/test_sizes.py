@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -60,15 +61,41 @@ def text(x: torch.Tensor) -> Any:
     return {"a": x, "b": x + len(f"{x.shape} {x.shape[0]} {x.dtype} {x!r}") * 0}
 
 
+def of_python(x: torch.Tensor) -> Any:
+    h, w = x.shape
+    whole, rest = divmod(h, 3)
+    halves = torch.zeros(h >> 1, w << 1, h & 1), torch.zeros(*divmod(7, torch.sym_min(w, 7)))
+    extremes = x[: min(h, 5)], torch.zeros(max(w, 3, h), min([4, h])), torch.zeros(max(n for n in (h, w)))
+    kinds = 1 if isinstance(h, int) and isinstance(h / 2, (float, str)) and not isinstance(h, torch.Tensor) else 2
+    return torch.zeros(len(x), whole, rest), halves, extremes, x * kinds, x / math.sqrt(w), x * len(x.shape), f"{h:d}" != ""
+
+
+def of_numpy(x: torch.Tensor) -> Any:
+    h, w = x.shape
+    made = torch.from_numpy(np.array([h, 2])), torch.as_tensor(np.array([[h / 2, w]])), torch.asarray([h, 2.0])
+    return x.reshape(np.prod(x.shape)), made, x / np.sqrt(h), x.new_tensor([h, w]), F.one_hot(torch.arange(2), h + 1)
+
+
+def split_unevenly(x: torch.Tensor) -> Any:
+    return torch.tensor_split(x, 2), x.tensor_split(3, dim=1)
+
+
 def parts(x: torch.Tensor) -> Any:
     a, b = x.chunk(2, dim=1)
     c = torch.cat([x, x[1:]], 0)
     return a, b, c, c.shape[0] * x, torch.stack([x, x]), x.expand(3, *x.shape), x.repeat(2, 1)
 
 
-@pytest.mark.parametrize("function", [products, quotients, rounded_floats, roots, extremes, size_as_number, text, parts])
+@pytest.mark.parametrize(
+    "function", [products, quotients, rounded_floats, roots, extremes, size_as_number, text, of_python, of_numpy, parts]
+)
 def test_arithmetic(function: Callable[[torch.Tensor], Any]) -> None:
     agree(function, (torch.randn(8, 6),), dynamic=HW, sizes=OTHERS)
+
+
+def test_what_must_hold_anyway_is_not_assumed() -> None:
+    captured = agree(split_unevenly, (torch.randn(8, 6),), dynamic=HW, sizes=OTHERS)
+    assert not captured.graph.symbols.assumptions
 
 
 def data_sizes(x: torch.Tensor) -> Any:
@@ -131,15 +158,24 @@ def test_sizes_that_must_be_equal_are_joined() -> None:
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: x + len(x),
         lambda x: x + sum(range(x.shape[0])),
         lambda x: x * int(x.shape[0] * 0.5),
-        lambda x: x * math.sqrt(x.shape[0]),
+        lambda x: x * math.log(x.shape[0]),
+        lambda x: x * float(x.shape[0]),
+        lambda x: torch.stack(list(x)),
+        lambda x: sum(row for row in x),
+        lambda x: x * [1, 2, 3, 4, 5, 6, 7, 8, 9][x.shape[0]],
+        lambda x: x * torch.from_numpy(np.ones((x.shape[0], 1))),
+        lambda x: x * torch.LongTensor([x.shape[0], 2]).sum(),
+        lambda x: x * x.shape.numel(),
         lambda x: x.view(8, -1) if x.shape[0] == 8 else x,
         lambda x: x + torch.randn(8, 1),
         lambda x: x.reshape(8, 6) + x.expand(8, 6),
     ],
-    ids=["len", "range", "int", "sqrt", "branch", "broadcast", "expand"],
+    ids=[
+        "range", "int", "log", "float", "list", "rows", "index", "numpy", "LongTensor", "numel", "branch", "broadcast",
+        "expand",
+    ],
 )
 def test_a_declared_size_may_not_become_a_number(function: Callable[[torch.Tensor], Any]) -> None:
     with pytest.raises(CaptureError, match="but H was declared dynamic") as caught:
@@ -150,7 +186,7 @@ def test_a_declared_size_may_not_become_a_number(function: Callable[[torch.Tenso
 
 
 def test_an_automatic_size_may_become_a_number() -> None:
-    captured = agree(lambda x: x + len(x), (torch.randn(8, 6),), dynamic=({0: torch.export.Dim.AUTO},))
+    captured = agree(lambda x: x + sum(range(x.shape[0])), (torch.randn(8, 6),), dynamic=({0: torch.export.Dim.AUTO},))
     assert any("x_0 is fixed to 8" in note for note in captured.notes)
     assert captured.graph.inputs[0].tensor.shape == (8, 6)
 
