@@ -65,7 +65,7 @@ def pruned(captured: Captured) -> Pruned:
     computing, loose = _computing(graph)
     live = live_nodes(graph) if loose else None  # without a loose end every node leads to an output
     dead = [] if live is None else [node for node in computing if node not in live]
-    unused = [each for each in parameters if not each.read and not _needed(each.value, live)]
+    unused = [each for each in parameters if not (each.read or _needed(each.value, live))]
     return Pruned(
         recorded=len(computing),
         reaching=len(computing) - len(dead),
@@ -74,7 +74,7 @@ def pruned(captured: Captured) -> Pruned:
         unused=len(unused),
         parameter_bytes=sum(each.nbytes for each in parameters),
         unused_bytes=sum(each.nbytes for each in unused),
-        unused_modules=_outermost([each.name for each in parameters], [each.name for each in unused]),
+        unused_modules=_outermost([each.name for each in parameters], [each.name for each in unused]) if unused else {},
     )
 
 
@@ -122,10 +122,10 @@ def _computing(graph: Graph) -> tuple[dict[Node, None], bool]:
 
 def _needed(value: Value | None, live: Collection[Node] | None) -> bool:
     """Whether an output or a live node uses a value."""
-    if value is None:
-        return False
+    if value is None or live is None:
+        return value is not None and bool(value.uses)
     users = (user.parent if isinstance(user, Graph) else user for user, _ in value.uses)
-    return any(live is None or user is None or user in live for user in users)
+    return any(user is None or user in live for user in users)
 
 
 def _outermost(names: Iterable[str], unused: Iterable[str]) -> dict[str, int]:

@@ -317,7 +317,7 @@ class Graph:
                 stack.pop()
                 continue
             yield node
-            if node.graph is not None:
+            if node.regions and node.graph is not None:
                 stack.extend(region.nodes for region in reversed(node.regions))
 
     def graphs(self) -> Iterator[Graph]:

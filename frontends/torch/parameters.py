@@ -20,7 +20,7 @@ def parameters(source: Source, watcher: Watcher, wanted: Sequence[str]) -> list[
     if source.module is None or source.call is not source.module:
         return []
     read = watcher.w.knowledge.taken()
-    names = source.names(wanted)
+    names = source.names(wanted) if watcher.given else watcher.names
     found: dict[str, Parameter] = {}
     for _, module in source.modules:
         for tensor in module._parameters.values():
