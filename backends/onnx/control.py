@@ -14,7 +14,6 @@ from isthmus.ir import dtypes
 from isthmus.ir.dims import bounds, symbols
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.types import Tensor
-from isthmus.ir.weights import Weight
 
 
 @emits("if")
@@ -51,11 +50,28 @@ def _loop(e: Emitter, node: Node, trip: str | None, cond: str | None, inputs: li
         return arguments[:carried]
 
     inner = e.subgraph(body, enter)
-    made = e.op("Loop", trip, cond, *inputs[:carried], results=len(node.results), body=inner)
-    found = [made] if isinstance(made, str) else list(made)
+    initial = inputs[:carried]
+    if lone := e.opset < 11 and not carried:  # a Loop carries something there
+        initial = [e.constant(True, dtypes.bool_)]
+        if inner is not None:
+            _carry_along(e, inner)
+    made = e.op("Loop", trip, cond, *initial, results=len(node.results) + lone, body=inner)
+    found = [made] if isinstance(made, str) else list(made)[lone:]
     for index in range(carried, len(found)):
         found[index] = _stacked(e, node, node.results[index], found[index])
     return tuple(found)
+
+
+def _carry_along(e: Emitter, body: Any) -> None:
+    """Has a body carry a bool that nothing looks at."""
+    given, kept = (
+        onnx.ValueInfoProto(name=e.unique("carried"), type=opsets.type_proto(Tensor(dtypes.bool_, ()))) for _ in range(2)
+    )
+    body.input.append(given)
+    body.node.add(op_type="Identity", name=kept.name, input=[given.name], output=[kept.name])
+    outputs = [body.output[0], kept, *body.output[1:]]
+    del body.output[:]
+    body.output.extend(outputs)
 
 
 def _stacked(e: Emitter, node: Node, value: Value, name: str) -> str:
@@ -82,18 +98,3 @@ def _left_out(e: Emitter, node: Node, x: str) -> Any:
     """Nothing: `Emitter.body` tells the user."""
 
 
-@emits("custom")
-def _custom(e: Emitter, node: Node, inputs: list[str]) -> Any:
-    attrs = node.attrs
-    given = {key: _plain(value) for key, value in attrs["attributes"].items()}
-    found = e.op(attrs["name"], *inputs, results=len(node.results), domain=attrs["domain"] or "custom", **given)
-    return (found,) if len(node.results) == 1 else found
-
-
-def _plain(value: Any) -> Any:
-    """An attribute of a custom op in a form that ONNX has."""
-    if isinstance(value, Weight):
-        return onnx.numpy_helper.from_array(value.array())
-    if not isinstance(value, (bool, int, float, str, bytes, tuple, list)) and value is not None:
-        refuse(f"an attribute holds {value!r}, for which ONNX has no form")
-    return value
