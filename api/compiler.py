@@ -253,14 +253,14 @@ def _frontend(model: Any) -> Any:
         if found is None:
             raise UsageError(f"no frontend takes a file like {model}", expected=f"a name that ends in {', '.join(FILES)}")
         return import_module(found)
-    # A plain function says nothing of its framework; so far there is one.
-    packages = ["torch"] if inspect.isroutine(model) else [base.__module__.partition(".")[0] for base in type(model).__mro__]
-    for package in packages:
+    for package in (base.__module__.partition(".")[0] for base in type(model).__mro__):
         if package in FRONTENDS:
             return import_module(FRONTENDS[package])
+    if callable(model) and not inspect.isclass(model):  # it says nothing of its framework; so far one takes functions
+        return import_module(FRONTENDS["torch"])
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     remedy = "make an instance of the class" if inspect.isclass(model) else None
-    raise UsageError("isthmus takes no such model", expected="a torch.nn.Module, ExportedProgram or GraphModule",
+    raise UsageError("isthmus takes no such model", expected="a torch.nn.Module, ExportedProgram or GraphModule, or a function",
                      found=f"the class {model.__qualname__}" if inspect.isclass(model) else f"an object of {kind}",
                      remedy=remedy)  # fmt: skip
 

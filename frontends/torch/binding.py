@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections import OrderedDict, defaultdict, namedtuple
-from collections.abc import Callable
+from collections import defaultdict, namedtuple
+from collections.abc import Callable, Mapping
 from inspect import Parameter
 from typing import Any
 
@@ -105,7 +105,7 @@ def _in_order(leaves: list[Any], spec: pytree.TreeSpec, like: pytree.TreeSpec, p
         parts[key] = leaves[: child.num_leaves], child
         leaves = leaves[child.num_leaves :]
     keys = _keys(like)
-    if set(keys) != set(parts) or (spec.type not in _UNORDERED and spec.context != like.context):
+    if set(keys) != set(parts) or (not _unordered(spec) and spec.context != like.context):
         raise _differs(path, _contents(like), _contents(spec))
     return [
         leaf
@@ -114,13 +114,15 @@ def _in_order(leaves: list[Any], spec: pytree.TreeSpec, like: pytree.TreeSpec, p
     ]
 
 
-_UNORDERED = (dict, OrderedDict, defaultdict)
+def _unordered(spec: pytree.TreeSpec) -> bool:
+    """Whether it is a dict, or another mapping of which the keys are told."""
+    return isinstance(spec.type, type) and issubclass(spec.type, Mapping) and isinstance(spec.context, list)
 
 
 def _keys(spec: pytree.TreeSpec) -> list[Any]:
     if spec.type is defaultdict:
         return list(spec.context[1])
-    return list(spec.context) if spec.type in _UNORDERED else list(range(len(spec.children())))
+    return list(spec.context) if _unordered(spec) else list(range(len(spec.children())))
 
 
 def _kind(spec: pytree.TreeSpec) -> str:
@@ -130,7 +132,7 @@ def _kind(spec: pytree.TreeSpec) -> str:
 
 
 def _contents(spec: pytree.TreeSpec) -> str:
-    return f"{_kind(spec)} of {', '.join(map(repr, _keys(spec))) if spec.type in _UNORDERED else len(_keys(spec))}"
+    return f"{_kind(spec)} of {', '.join(map(repr, _keys(spec))) if _unordered(spec) else len(_keys(spec))}"
 
 
 def _differs(path: str, expected: str, found: str) -> UsageError:

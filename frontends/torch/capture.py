@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import torch
@@ -75,6 +75,8 @@ class TorchCaptured(Captured):
     spec: pytree.TreeSpec
     leaves: list[Any]
     written: list[str]
+    writes_inputs: bool
+    names: list[str]
     weights: list[TorchWeight | MappedWeight]
     given: Given | None
     assumed: dict[str, Number]
@@ -101,22 +103,21 @@ class TorchCaptured(Captured):
                 leaves.append(next(given)[1].item())
             else:
                 leaves.append(leaf)
-        return pytree.tree_unflatten(leaves, self.spec)
+        return containers.unflatten(leaves, self.spec)
 
     def eager(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
-        state = {}
-        with torch.no_grad(), deep(), exporting(self.told), Untouched(module for _, module in self.source.modules):
+        untouched = Untouched(module for _, module in self.source.modules)
+        with torch.no_grad(), deep(), exporting(self.told), uncompiled(), untouched:
             if self.given is not None:
                 self.given.place()
-            if self.written and self.source.module is not None:  # the model may write to these; its own stay as they are
-                everything = {**dict(self.source.module.named_parameters()), **dict(self.source.module.named_buffers())}
-                state = {name: everything[name].detach().clone() for name in self.written if name in everything}
-            # Containers of their own: a model may fill a cache that it is given.
-            args, kwargs = pytree.tree_unflatten(*flatten((tuple(args), dict(kwargs or {}))))
-            if state:
-                results = torch.func.functional_call(self.source.module, state, args, kwargs)
-            else:
-                results = self.source.call(*args, **kwargs)
+            places = self.source.copied(self.written, self.names)  # the model writes to these; its own stay as they are
+            # Containers of their own: a model may fill a cache that it is given. It may write to what it is given, too.
+            given, spec = flatten((tuple(args), dict(kwargs or {})))
+            if self.writes_inputs:
+                given = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in given]
+            args, kwargs = containers.unflatten(given, spec)
+            results = self.source.call(*args, **kwargs)
+            state = {name: registry[key] for name, (registry, key) in places.items()}
         leaves, spec = flatten(results)
         if len(leaves) != len(self.leaves):
             raise MismatchError(
@@ -235,6 +236,9 @@ def capture(
     captured.weights, captured.given = [*held, *files.values()], given
     captured.perhaps_empty = first.perhaps_empty
     captured.written = list(first.written)
+    captured.names = names
+    captured.writes_inputs = bool(wrote := _written_inputs(first.watcher))
+    inputs.check_apart(wrote)
     captured.parameters = parameters(source, first.watcher, names)
     captured.export, captured.asks = options.export_flags, list(first.watcher.asked)
     if options.strict:
@@ -304,7 +308,8 @@ def _watch(
     for leaf, type in zip(inputs.leaves, inputs.types(), strict=True):
         value = graph.add_input(type, leaf.name)
         tensor = watcher.tensor(value, None, leaf.tensor.device)
-        watcher.label(tensor.entry, f"the input {leaf.name}")
+        tensor.entry.certain = leaf.tensor.is_contiguous()  # how the elements lie of what a call gives is not known then
+        watcher.label(tensor.entry, f"{_INPUT}{leaf.name}")
         watcher.w.knowledge.examples[value] = partial(contents, leaf.tensor)
         if leaf.assumed is not None:
             watcher.w.knowledge.assumed[value] = partial(assumed.rely, watcher, value, leaf.assumed)
@@ -325,6 +330,7 @@ def _watch(
         ):
             args, kwargs = inputs.rebuild(tensors)
             leaves, spec = flatten(source.call(*args, **kwargs))
+            leaves = [bool(leaf) if isinstance(leaf, torch.SymBool) else leaf for leaf in leaves]
             values = watcher.outputs(leaves)
             written = _written(watcher, source.modules)
         watcher.drew = chance.state() != before
@@ -407,11 +413,18 @@ def _written(watcher: Watcher, modules: Sequence[tuple[str, torch.nn.Module]]) -
     return found
 
 
+_INPUT: Final = "the input "
+
+
+def _written_inputs(watcher: Watcher) -> list[str]:
+    """The names of inputs that the model wrote to."""
+    return [name.removeprefix(_INPUT) for name in watcher.written() if name.startswith(_INPUT)]
+
+
 def _report(watcher: Watcher, written: dict[str, Value], options: CaptureOptions) -> None:
-    inputs = [name for name in written if name.startswith("the input ")]
-    for name in inputs:
-        del written[name]
-        watcher.notes.append(f"the model writes to {name}; the graph leaves it as it is")
+    for name in _written_inputs(watcher):
+        del written[_INPUT + name]
+        watcher.notes.append(f"the model writes to {_INPUT}{name}; the graph leaves it as it is")
     if not written:
         return
     names = ", ".join(written)

@@ -16,10 +16,11 @@ from isthmus.frontends.torch import containers
 from isthmus.frontends.torch.binding import flat_call
 from isthmus.frontends.torch.lowering import dtype_of, torch_dtype
 from isthmus.frontends.torch.outline import outline
+from isthmus.frontends.torch.plain import alike, check_opaque, check_plain, from_numpy, is_fake, is_leaf
 from isthmus.frontends.torch.weights import contents
 from isthmus.ir import dims
 from isthmus.ir.dims import INF, Dim, Expr, Symbol, symbols
-from isthmus.ir.errors import UsageError
+from isthmus.ir.errors import CaptureError, UsageError
 from isthmus.ir.symbols import Symbols
 from isthmus.ir.types import Tensor
 
@@ -50,16 +51,12 @@ class Leaf:
         self.high = 1
 
 
-def _leaf(item: Any) -> bool:
-    return isinstance(item, (torch.Tensor, TensorSpec))
-
-
 def _told_apart(leaves: list[Any]) -> list[Any]:
     """The leaves with another object for each place that a tensor is given at: each is an input of its own."""
     seen: set[int] = set()
     found = []
     for item in leaves:
-        if id(item) in seen and _leaf(item):
+        if id(item) in seen and is_leaf(item):
             item = item.detach() if isinstance(item, torch.Tensor) else dataclasses.replace(item)
         seen.add(id(item))
         found.append(item)
@@ -69,7 +66,7 @@ def _told_apart(leaves: list[Any]) -> list[Any]:
 def flatten(tree: Any) -> tuple[list[Any], pytree.TreeSpec]:
     """The leaves of nested containers, and their structure."""
     containers.register(tree)
-    leaves, spec = pytree.tree_flatten(tree, is_leaf=_leaf)
+    leaves, spec = pytree.tree_flatten(tree, is_leaf=is_leaf)
     return leaves, spec
 
 
@@ -115,9 +112,12 @@ class Inputs:
     ) -> None:  # fmt: skip
         self.call, self.args, self.kwargs = call, tuple(args), dict(kwargs)
         leaves, self.spec = flatten((self.args, self.kwargs))
-        if len({id(item) for item in leaves if _leaf(item)}) < sum(map(_leaf, leaves)):
+        if any(isinstance(item, np.ndarray) for item in leaves):
+            leaves = list(map(from_numpy, leaves))
+            self.args, self.kwargs = containers.unflatten(leaves, self.spec)
+        if len({id(item) for item in leaves if is_leaf(item)}) < sum(map(is_leaf, leaves)):
             leaves = _told_apart(leaves)
-            self.args, self.kwargs = pytree.tree_unflatten(leaves, self.spec)
+            self.args, self.kwargs = containers.unflatten(leaves, self.spec)
         self.leaves: list[Leaf] = []
         self.flat: list[Any] = []
         self.unbounded: set[str] = set()
@@ -129,12 +129,10 @@ class Inputs:
                 paths.setdefault(id(leaf), path)
         used: set[str] = set()
         for item in leaves:
-            if not _leaf(item):
+            if not is_leaf(item):
+                check_opaque("an argument", item)
                 self.flat.append(item)
                 continue
-            tensor = example(item) if isinstance(item, TensorSpec) else item
-            if tensor.is_meta:
-                tensor = torch.zeros_like(tensor, device="cpu")
             name = base = paths.get(id(item)) or f"input_{len(self.leaves)}"
             if len(self.leaves) < len(names):
                 name = base = names[len(self.leaves)]
@@ -142,12 +140,17 @@ class Inputs:
             while name in used:
                 name, number = f"{base}_{number}", number + 1
             used.add(name)
+            tensor = example(item) if isinstance(item, TensorSpec) else item
+            check_plain(name, tensor)
+            if tensor.is_meta or is_fake(tensor):
+                tensor = torch.zeros([int(size) for size in tensor.shape], dtype=tensor.dtype)
             leaf = Leaf(name, tensor)
             leaf.given = tensor is item
             if isinstance(item, TensorSpec):
                 leaf.axes = {axis: dim for axis, dim in enumerate(item.shape) if isinstance(dim, Expr)}
             elif tensor is item and tensor.numel() and not tensor.dtype.is_floating_point and not tensor.dtype.is_complex:
-                leaf.low, leaf.high = int(tensor.min()), int(tensor.max())
+                content = contents(tensor)
+                leaf.low, leaf.high = int(content.min()), int(content.max())
             self.leaves.append(leaf)
             self.flat.append(leaf)
             self._of[id(item)] = leaf
@@ -187,7 +190,7 @@ class Inputs:
         """Gives each tensor in an argument its part of the spec."""
         if spec is None:
             return
-        if _leaf(item):
+        if is_leaf(item):
             self._axes(path, self._of[id(item)], spec)
             return
         if not isinstance(item, (tuple, list, Mapping)):
@@ -332,6 +335,18 @@ class Inputs:
 
     # ---- calls
 
+    def check_apart(self, written: Sequence[str]) -> None:
+        """Raises CaptureError where an input that the model writes to shares its memory with another one."""
+        places: dict[Any, str] = {}
+        for leaf in sorted(self.leaves, key=lambda leaf: leaf.name not in written):
+            place = leaf.tensor.untyped_storage().data_ptr() or id(leaf)
+            other = places.setdefault(place, leaf.name)
+            if other is not leaf.name and other in written:
+                raise CaptureError(
+                    f"the model writes to the input {other}, which shares its memory with the input {leaf.name}",
+                    remedy=f"give {leaf.name}.clone(), or write out of place",
+                )
+
     def types(self) -> list[Tensor]:
         """The types of the graph's inputs, after `declare`."""
         return [Tensor(dtype_of(leaf.tensor.dtype), leaf.shape) for leaf in self.leaves]
@@ -339,7 +354,7 @@ class Inputs:
     def rebuild(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with other tensors, one a leaf."""
         given = iter(tensors)
-        args, kwargs = pytree.tree_unflatten([next(given) if isinstance(item, Leaf) else item for item in self.flat], self.spec)
+        args, kwargs = containers.unflatten([next(given) if isinstance(item, Leaf) else item for item in self.flat], self.spec)
         return args, kwargs
 
     def arrays(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Array]:
@@ -352,7 +367,7 @@ class Inputs:
         found = []
         for item, known in zip(leaves, self.flat, strict=True):
             if not isinstance(known, Leaf):
-                if item is not known and item != known:
+                if not alike(item, known):
                     raise UsageError(
                         "an argument that is no tensor differs from the example's", expected=outline(known), found=outline(item)
                     )
@@ -362,9 +377,7 @@ class Inputs:
             elif isinstance(item, torch.Tensor):
                 if item.is_meta:
                     raise UsageError(f"the input {known.name} has no data: it is on the meta device")
-                if item.is_nested or item.layout is not torch.strided:
-                    layout = "nested" if item.is_nested else str(item.layout).removeprefix("torch.")
-                    raise UsageError(f"the input {known.name} must be a dense tensor", found=f"a {layout} one")
+                check_plain(known.name, item)
                 found.append(contents(item))
             else:
                 raise UsageError(f"the input {known.name} must be a tensor", found=outline(item))
@@ -418,7 +431,7 @@ def _arguments(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 def _walk(path: str, item: Any) -> Iterator[tuple[str, Any]]:
     """Every tensor in an argument with its path in words."""
-    if _leaf(item):
+    if is_leaf(item):
         yield path, item
     else:
         for key, part in (containers.parts(item) or {}).items():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -36,19 +39,13 @@ class Source:
         Raises:
             UsageError: there are more names than parameters.
         """
-        if self.module is None:
-            if wanted:
-                raise UsageError(
-                    "there are more input_names than inputs; further ones name parameters, which a function has not",
-                    found=f"{', '.join(wanted)} left over",
-                )
-            return {}
-        found: dict[int, str] = {}
-        for registry in ("_parameters", "_buffers"):
-            for path, module in self.modules:
-                for name, tensor in getattr(module, registry).items():  # one that is None is never met
-                    found.setdefault(id(tensor), f"{path}.{name}" if path else name)
-        if wanted:
+        if self.module is None and wanted:
+            raise UsageError(
+                "there are more input_names than inputs; further ones name parameters, which a function has not",
+                found=f"{', '.join(wanted)} left over",
+            )
+        found = self._by_id()
+        if self.module is not None and wanted:
             order = [tensor for tensor in self.module.state_dict(keep_vars=True).values() if isinstance(tensor, torch.Tensor)]
             if len(wanted) > len(order):
                 raise UsageError(
@@ -57,6 +54,53 @@ class Source:
                 )
             found.update((id(tensor), name) for tensor, name in zip(order, wanted, strict=False))
         return found
+
+
+    def _by_id(self) -> dict[int, str]:
+        """The path of each parameter and buffer by its id.
+
+        Raises:
+            UsageError: one has no shape yet.
+        """
+        found: dict[int, str] = {}
+        for kind in ("_parameters", "_buffers"):
+            for path, module in self.modules:
+                for name, tensor in getattr(module, kind).items():  # one that is None is never met
+                    place = f"{path}.{name}" if path else name
+                    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+                        what = f"the model has parameters without a shape: {place}"
+                        raise UsageError(what, remedy="run it once, so that it makes them")
+                    found.setdefault(id(tensor), place)
+        return found
+
+    def copied(self, written: Collection[str], wanted: Sequence[str]) -> dict[str, tuple[dict[str, Any], str]]:
+        """Puts copies in the place of parameters and buffers, where they stand until something puts them back.
+
+        Args:
+            written: their names.
+            wanted: the names that were given for some.
+
+        Returns:
+            Where each stands: a module's registry and its key there.
+        """
+        places: dict[str, tuple[dict[str, Any], str]] = {}
+        copies: dict[int, torch.Tensor] = {}
+        if not written:
+            return places
+        names = self.names(wanted)
+        for path, module in self.modules:
+            for registry in (module._parameters, module._buffers):
+                for key, tensor in registry.items():
+                    own = f"{path}.{key}" if path else key
+                    name = own if own in written else names.get(id(tensor))
+                    if tensor is None or name not in written:
+                        continue
+                    if id(tensor) not in copies:
+                        copy = tensor.detach().clone()
+                        copies[id(tensor)] = torch.nn.Parameter(copy, False) if registry is module._parameters else copy
+                    registry[key] = copies[id(tensor)]
+                    places.setdefault(name, (registry, key))
+        return places
 
 
 def source_of(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Source:
@@ -71,13 +115,71 @@ def source_of(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sou
         modules = list(model.named_modules()) if isinstance(model, torch.nn.Module) else []
         return Source(model, script.signature(model), model if modules else None, modules)
     if isinstance(model, torch.nn.Module):
-        return Source(model, model.forward, model, list(model.named_modules()))
+        # Hooks may change the arguments on their way to `forward`.
+        hooked = bool(model._forward_pre_hooks) and not _fits(model.forward, args, kwargs)
+        return Source(model, _anything if hooked else model.forward, model, list(model.named_modules()))
     if not callable(model):
         raise UsageError("the model cannot be called", expected="a module, a function or an ExportedProgram", found=repr(model))
-    module = getattr(model, "__self__", None)
+    inner = model.func if isinstance(model, partial) else model
+    module = inner if isinstance(inner, torch.nn.Module) else getattr(inner, "__self__", None)
     if isinstance(module, torch.nn.Module):
         return Source(model, model, module, list(module.named_modules()))
-    return Source(model, model, None, [])
+    modules: dict[int, tuple[str, torch.nn.Module]] = {}
+    for name, held in _held(model):
+        for path, part in held.named_modules(prefix=name):
+            modules.setdefault(id(part), (path, part))
+    return Source(model, model, None, list(modules.values()))
+
+
+def _fits(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+def _anything(*args: Any, **kwargs: Any) -> Any:
+    """Stands for the parameters of what takes any arguments."""
+
+
+def _held(model: Any, seen: tuple[Any, ...] = ()) -> Iterator[tuple[str, torch.nn.Module]]:
+    """The modules that a function, or another object that can be called, reaches under a name of its own."""
+    if isinstance(model, partial):
+        yield from _held(model.func, seen)
+        yield from _modules([*enumerate(model.args), *model.keywords.items()])
+        return
+    function = getattr(model, "__func__", model if inspect.isroutine(model) else type(model).__call__)
+    owner = getattr(model, "__self__", None if inspect.isroutine(model) else model)
+    if not isinstance(owner, ModuleType):  # a builtin's
+        yield from _modules(getattr(owner, "__dict__", {}).items())
+    if isinstance(function, FunctionType):
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        closed = {name: contents for name, cell in cells for contents in _contents(cell)}
+        names = {name: function.__globals__.get(name) for name in function.__code__.co_names}
+        yield from _modules([*closed.items(), *names.items()])
+        for wrapped in closed.values():
+            if isinstance(wrapped, (FunctionType, partial)) and not any(wrapped is each for each in (*seen, function)):
+                yield from _held(wrapped, (*seen, function))
+
+
+def _contents(cell: CellType) -> list[Any]:
+    try:
+        return [cell.cell_contents]
+    except ValueError:  # it has none yet
+        return []
+
+
+def _modules(named: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, torch.nn.Module]]:
+    """The modules among some values, and in the lists and dicts among these."""
+    for name, item in named:
+        if isinstance(item, torch.nn.Module):
+            yield str(name), item
+        elif isinstance(item, (list, tuple, dict)):
+            parts = item.items() if isinstance(item, dict) else enumerate(item)
+            yield from ((f"{name}.{key}", part) for key, part in parts if isinstance(part, torch.nn.Module))
+        elif isinstance(owner := getattr(item, "__self__", None), torch.nn.Module):
+            yield str(name), owner
 
 
 def _exported(program: torch.export.ExportedProgram) -> Source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -31,6 +32,11 @@ from isthmus.ir.weights import ArrayWeight, Weight
 
 SMALL: Final = 1 << 16
 """Tensors met in passing are copied up to this many elements: the model may change them before they are read."""
+PLAIN: Final = (
+    int, float, str, bool, complex, type(None), bytes, np.generic, Enum, torch.dtype, torch.device, torch.layout,
+    torch.memory_format, type(Ellipsis),
+)  # fmt: skip
+"""Results that hold no tensors: they are given back as they were."""
 _data_ptr: Final = torch._C.TensorBase.data_ptr
 _untyped_storage: Final = torch._C.TensorBase.untyped_storage
 _OTHER_ORDER: Final = (torch.channels_last, torch.channels_last_3d)
@@ -245,7 +251,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
 
     def outputs(self, leaves: Sequence[Any]) -> list[Value]:
         """The values of a model's results; plain numbers, strings and None among them stay out of the graph."""
-        return [self.output(leaf) for leaf in leaves if not isinstance(leaf, (int, float, str, bool, complex, type(None)))]
+        return [self.output(leaf) for leaf in leaves if not isinstance(leaf, PLAIN)]
 
     def _written(self, owner: Entry) -> None:
         if self.outside is not None and owner not in (self.inside or ()):
