@@ -38,6 +38,9 @@ def add_attribute(node: Any, name: str, value: Any) -> None:
     Raises:
         TypeError: ONNX has no attribute of this kind.
     """
+    if isinstance(value, _A):
+        node.attribute.append(value)
+        return
     several = isinstance(value, (tuple, list))
     items = value if several else (value,)
     sample = items[0] if items else 0

@@ -15,6 +15,7 @@ from isthmus.backends import base, widen
 from isthmus.backends.onnx import (
     as_told,
     control,
+    custom,
     detection,
     division,
     early,
@@ -31,6 +32,7 @@ from isthmus.backends.onnx import (
     shapes,
     spectral,
     table,
+    texts,
 )  # fmt: skip
 from isthmus.backends.onnx.artefact import External, OnnxArtefact
 from isthmus.backends.onnx.attributes import plain
@@ -46,8 +48,8 @@ from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.interface import KEY, interface
 
 FAMILIES = (
-    control, detection, division, early, early_places, elementwise, indexing, neural, pooling, quantization, recurrent,
-    resizing, sampling, shapes, spectral,
+    control, custom, detection, division, early, early_places, elementwise, indexing, neural, pooling, quantization, recurrent,
+    resizing, sampling, shapes, spectral, texts,
 )  # fmt: skip
 """The modules that fill the table of emitters."""
 

@@ -199,6 +199,30 @@ class Emitter:
                 self._types[name] = found
         return names[0] if results == 1 else names
 
+    def untouched(
+        self, op_type: str, inputs: Sequence[str | None], results: int, absent: Sequence[int], domain: str, attrs: dict[str, Any],
+    ) -> list[str]:  # fmt: skip
+        """Adds a node of which nothing is known, and returns the names of its results.
+
+        Args:
+            op_type: its op.
+            inputs: names; None for an absent one.
+            results: how many results it has.
+            absent: the places among its outputs that nothing stands at.
+            domain: the op's domain; the standard's is empty.
+            attrs: its attributes.
+        """
+        if self.probing:
+            return [f"{op_type}.{index}" for index in range(results)]
+        base = self.unique(op_type)
+        names = [base, *(self.unique(f"{base}:{index}") for index in range(1, results))][:results]
+        outputs = list(names)
+        for index in absent:
+            outputs.insert(index, "")
+        self.domains.setdefault(domain, 1)
+        self._append(op_type, base, inputs, outputs, domain, attrs)
+        return names
+
     def _append(
         self, op_type: str, name: str, inputs: Sequence[str | None], outputs: list[str], domain: str, attrs: dict[str, Any]
     ) -> None:

@@ -28,6 +28,7 @@ from isthmus.ir.ops import (
     shape,
     slicing,
     spectral,
+    strings,
 )
 
 __all__ = [
@@ -58,4 +59,5 @@ __all__ = [
     "shape",
     "slicing",
     "spectral",
+    "strings",
 ]
