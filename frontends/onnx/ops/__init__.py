@@ -18,6 +18,7 @@ from isthmus.frontends.onnx.ops import (
     sequences,
     shapes,
     slices,
+    strings,
 )
 
 __all__ = [
@@ -38,4 +39,5 @@ __all__ = [
     "sequences",
     "shapes",
     "slices",
+    "strings",
 ]
