@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from isthmus.frontends import weight_files
 from isthmus.frontends.base import Array, Captured
-from isthmus.frontends.torch import assumed, chance, containers, stdlib
+from isthmus.frontends.torch import assumed, chance, containers, script, stdlib
 from isthmus.frontends.torch import aten as aten
 from isthmus.frontends.torch.assumed import Number
 from isthmus.frontends.torch.control import composite
@@ -98,7 +98,8 @@ class TorchCaptured(Captured):
         for leaf in self.leaves:
             if isinstance(leaf, torch.Tensor):
                 value, array = next(given)
-                leaves.append(real(array, value.tensor.dtype))
+                found = real(array, value.tensor.dtype)
+                leaves.append(found.item() if isinstance(leaf, Watched) and leaf.number else found)
             elif isinstance(leaf, (torch.SymInt, torch.SymFloat)):
                 leaves.append(next(given)[1].item())
             else:
@@ -107,7 +108,8 @@ class TorchCaptured(Captured):
 
     def eager(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
         untouched = Untouched(module for _, module in self.source.modules)
-        with torch.no_grad(), deep(), exporting(self.told), uncompiled(), untouched:
+        scripts = script.untouched(self.source.modules)
+        with torch.no_grad(), deep(), exporting(self.told), uncompiled(), untouched, scripts:
             if self.given is not None:
                 self.given.place()
             places = self.source.copied(self.written, self.names)  # the model writes to these; its own stay as they are
@@ -410,7 +412,8 @@ def _written(watcher: Watcher, modules: Sequence[tuple[str, torch.nn.Module]]) -
                     found[name] = watcher.value(held)
                 else:
                     watcher.notes.append(f"the model keeps a tensor on itself as {name}; the graph does not")
-    return found
+    buffers = {f"{path}.{key}" if path else key for path, part in modules for key, _ in part._buffers.items()}
+    return found | script.kept(watcher, buffers)
 
 
 _INPUT: Final = "the input "

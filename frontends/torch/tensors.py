@@ -20,9 +20,11 @@ class Watched(torch.Tensor):  # type: ignore[misc]
 
     Attributes:
         entry: which value it stands for.
+        number: it is a number of a script, which the model's caller gets as one.
     """
 
     entry: Entry
+    number: bool = False
     __torch_function__ = torch._C._disabled_torch_function_impl
     __slots__: ClassVar[list[str]] = ["entry"]
 

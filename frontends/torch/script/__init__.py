@@ -13,6 +13,6 @@ where only sizes or data can tell how they go.
 * `calls`: what is swapped in torch, and the signatures of scripted callables.
 """
 
-from isthmus.frontends.torch.script.calls import SCRIPTED, signature, swaps
+from isthmus.frontends.torch.script.calls import SCRIPTED, kept, signature, swaps, untouched
 
-__all__ = ["SCRIPTED", "signature", "swaps"]
+__all__ = ["SCRIPTED", "kept", "signature", "swaps", "untouched"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from isthmus.frontends.torch.aliases import Entry
-from isthmus.frontends.torch.script.interpreter import Raised, script_node
+from isthmus.frontends.torch.script.interpreter import Raised, Unjoinable, script_node
 from isthmus.frontends.torch.script.states import Join, Snap, content, snap
-from isthmus.frontends.torch.script.values import Box, Scope
+from isthmus.frontends.torch.script.values import Box, Scalar, Scope
+from isthmus.ir.dims import Symbol, symbols
 from isthmus.ir.graph import Value
 from isthmus.ir.op import Trait
 
@@ -45,18 +47,47 @@ def branch(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
     location = i.location
     with i.attempt() as undo:
         sides = [_side(i, block, env, name) for block, name in zip(blocks, ("then", "else"), strict=True)]
-        for taken, side in enumerate(sides):
-            raised = side.raised
-            if raised is not None:
-                undo()
-                for each in sides:
-                    each.scope.graph.release()
+        taken = next((place for place, side in enumerate(sides) if side.raised is None), None)
+        if all(side.raised is None for side in sides):
+            try:
                 with i.at(location):
-                    holds = i.w.b.logical_not(condition.value) if taken == 0 else condition.value
-                    i.w.b.check(holds, message=f"the model raises {raised}")
-                return i.block(blocks[1 - taken], env, ())
-    with i.at(location):
-        return _emit(i, condition.value, sides)
+                    return _emit(i, condition.value, sides)
+            except Unjoinable:
+                taken = _decided(i, condition)
+                if taken is None:
+                    raise
+        undo()
+    for side in sides:
+        side.scope.graph.release()
+    raised = sides[0].raised or sides[1].raised
+    if raised is not None:
+        if taken is None:
+            raise raised
+        with i.at(location):
+            holds = condition.value if taken == 0 else i.w.b.logical_not(condition.value)
+            i.w.b.check(holds, message=f"the model raises {raised}")
+    assert taken is not None
+    return i.block(blocks[taken], env, ())
+
+
+def _decided(i: Interpreter, condition: Scalar) -> int | None:
+    """Which branch is taken at the sizes of this run, which is written down; None where data tells."""
+    sizes, relation = i.watcher.sizes, condition.relation
+    if relation is None or not set(_symbols(relation)) <= sizes.declared:
+        return None
+
+    def holds(relation: Any) -> bool:
+        word, left, right = relation
+        if word in ("and", "or"):
+            return holds(left) and holds(right) if word == "and" else holds(left) or holds(right)
+        return sizes.decide(word, left, right)
+
+    return 0 if holds(relation) else 1
+
+
+def _symbols(relation: Any) -> Iterator[Symbol]:
+    for part in relation[1:]:
+        yield from _symbols(part) if isinstance(part, tuple) else symbols(part)
 
 
 def _side(i: Interpreter, block: Any, env: dict[int, Any], name: str) -> Side:

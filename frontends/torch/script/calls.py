@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -11,6 +12,7 @@ from torch.utils._python_dispatch import _pop_mode_temporarily
 
 from isthmus.frontends.torch.script import branches, containers, loops, numbers, tensors
 from isthmus.frontends.torch.script.interpreter import Interpreter
+from isthmus.ir.graph import Value
 
 if TYPE_CHECKING:
     from isthmus.frontends.torch.watcher import Watcher
@@ -72,6 +74,34 @@ def _bound(schema: Any, first: tuple[Any, ...], args: Sequence[Any], kwargs: Map
     if rest:
         raise TypeError(f"{schema.name}() has no argument {', '.join(rest)}")
     return given
+
+
+@contextmanager
+def untouched(modules: Iterable[tuple[str, torch.nn.Module]]) -> Iterator[None]:
+    """Puts back the attributes of the scripted ones among modules."""
+    saved = []
+    for _, module in modules:
+        if isinstance(module, torch.jit.ScriptModule):
+            handle, kinds = module._c, module._concrete_type
+            held = [*module._parameters.items(), *module._buffers.items(), *kinds.get_attributes().items()]
+            saved += [(handle, name, handle.getattr(name)) for name in dict(held) if handle.hasattr(name)]
+    try:
+        yield
+    finally:
+        for handle, name, value in saved:
+            handle.setattr(name, value)
+
+
+def kept(watcher: Watcher, buffers: Container[str]) -> dict[str, Value]:
+    """The last value of each buffer that a scripted module has replaced; other attributes that it has set are noted."""
+    found = {}
+    for name, (module, key) in watcher.kept.items():
+        held = module.items[key]
+        if isinstance(held, torch.Tensor) and name in buffers:
+            found[name] = watcher.value(held)
+        else:
+            watcher.notes.append(f"the model sets its attribute {name}; the graph does not keep it")
+    return found
 
 
 def signature(scripted: Any) -> Callable[..., Any]:

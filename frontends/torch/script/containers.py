@@ -81,11 +81,11 @@ def sequence(i: Interpreter, items: List, element: Tensor | None = None, kind: t
         kind = kind_of_item(items.items[0]) if items.items else kind
         if element is None and not values:
             i.refuse("an empty list is needed whose items nobody knows yet", "put the first item in before the loop or branch")
-        found: Value = b.sequence_construct(values) if values else b.sequence_empty(type=element)
-        if values and element is not None:
-            found = b.sequence_empty(type=element)
-            for value in values:
-                found = b.sequence_insert(found, value)
+        if values and all(element is None or value.type == element for value in values):
+            return Head(b.sequence_construct(values), kind or torch.Tensor)
+        found: Value = b.sequence_empty(type=element)
+        for value in values:
+            found = b.sequence_insert(found, value)
         return Head(found, kind or torch.Tensor)
     found = _unstacked(i, head)
     for value in values:
@@ -167,7 +167,7 @@ def _list(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
     return [List([env[value.unique()] for value in node.inputs()], i.scope)]
 
 
-@script_op("aten::list", "aten::copy.t", "aten::copy")
+@script_op("aten::list", "aten::copy.t", "aten::copy.Dict_str", "aten::copy.Dict_int", "aten::copy.Dict_float")
 def _copy(i: Interpreter, items: Any) -> Any:
     if isinstance(items, str):
         return List(list(items), i.scope)
@@ -389,14 +389,20 @@ def _of_known(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return op
 
 
-OPS |= {
-    "aten::sum.int": _of_known("the sum", sum), "aten::index.list_int": _of_known("the place of an item", list.index),
-    "aten::index": _of_known("the place of an item", list.index), "aten::count": _of_known("the count", list.count),
-    "aten::sorted": _of_known("the order", sorted), "prim::min.self_int": _of_known("the least", min),
-    "prim::max.self_int": _of_known("the greatest", max), "prim::min.self_float": _of_known("the least", min),
-    "prim::max.self_float": _of_known("the greatest", max), "aten::any.int": _of_known("any", any),
-    "aten::all.int": _of_known("all", all), "aten::any.bool": _of_known("any", any), "aten::all.bool": _of_known("all", all),
-}  # fmt: skip
+OPS.update({
+    f"{name}.{overload}": _of_known(what, function)
+    for name, what, overloads, function in (
+        ("aten::sum", "the sum", "int float bool", sum),
+        ("aten::index", "the place of an item", "list_int list_float list_bool list_str", list.index),
+        ("aten::count", "the count", "int float bool", list.count),
+        ("aten::sorted", "the order", "int float bool str", sorted),
+        ("prim::min", "the least", "self_int self_float self_bool", min),
+        ("prim::max", "the greatest", "self_int self_float self_bool", max),
+        ("aten::any", "any", "int float bool str", any),
+        ("aten::all", "all", "int float bool", all),
+    )
+    for overload in overloads.split()
+})  # fmt: skip
 
 
 @script_op("aten::sort.int", "aten::sort.float", "aten::sort.str", "aten::sort.bool")
@@ -485,11 +491,11 @@ def _contains(i: Interpreter, x: Any, key: Any) -> Any:
     return found
 
 
-OPS |= {
+OPS.update({
     "aten::keys": lambda i, x: List(list(x.items), i.scope),
     "aten::values": lambda i, x: List(list(x.items.values()), i.scope),
     "aten::items": lambda i, x: List(list(x.items.items()), i.scope),
-}
+})
 
 
 @script_op("aten::get")

@@ -68,13 +68,13 @@ class Raised(Exception):
     """The script raises an exception.
 
     Args:
-        kind: the exception's class.
+        kind: the exception's class; empty where the message tells it.
         message: what it says.
         location: where.
     """
 
     def __init__(self, kind: str, message: str, location: Location) -> None:
-        super().__init__(f"{kind}: {message}" if message else kind)
+        super().__init__(": ".join(part for part in (kind, message) if part))
         self.location = location
 
 
@@ -272,7 +272,9 @@ class Interpreter:
         if isinstance(x, tuple):
             return _like(x, [self.leave(each) for each in x])
         if isinstance(x, Scalar):
-            return self.tensor(x.value)
+            found: Any = self.tensor(x.value)
+            found.number = True
+            return found
         if isinstance(x, Maybe):
             self.refuse("only data can tell whether a result of the script is None", "return a tensor in both cases")
         if isinstance(x, Text):
@@ -345,8 +347,8 @@ class Interpreter:
             known = self.watcher.sizes.known(word, left, right)
             if known is not None:
                 return known
-            b = self.w.b
-            return Scalar(bool, getattr(b, _COMPARED[word])(self.w.tensor(left, dtypes.i64), self.w.tensor(right, dtypes.i64)))
+            sides = (self.w.tensor(side, dtypes.i64) for side in (left, right))
+            return Scalar(bool, getattr(self.w.b, _COMPARED[word])(*sides), expr)
         return self.both(word, self.decided(left), self.decided(right))
 
     def both(self, word: str, left: bool | Scalar, right: bool | Scalar) -> bool | Scalar:
@@ -354,7 +356,11 @@ class Interpreter:
         for one, other in ((left, right), (right, left)):
             if isinstance(one, bool):
                 return one if one is (word == "or") else other
-        return Scalar(bool, getattr(self.w.b, f"logical_{word}")(self.value(left), self.value(right)))
+        assert isinstance(left, Scalar)
+        assert isinstance(right, Scalar)
+        known = left.relation is not None and right.relation is not None
+        value = getattr(self.w.b, f"logical_{word}")(left.value, right.value)
+        return Scalar(bool, value, (word, left.relation, right.relation) if known else None)
 
     # ---- places, and parts of a run
 
@@ -373,7 +379,9 @@ class Interpreter:
             return outer
         return Location(file, line, function, path)
 
-    def refuse(self, what: str, remedy: str | None = None, found: str | None = None) -> NoReturn:
+    def refuse(
+        self, what: str, remedy: str | None = None, found: str | None = None, kind: type[CaptureError] = CaptureError
+    ) -> NoReturn:
         """An error at the script's line.
 
         Raises:
@@ -381,7 +389,7 @@ class Interpreter:
         """
         location = self.location
         line = linecache.getline(location.file, location.line).strip() if location.file else ""
-        raise CaptureError(f"{what}" + (f", in `{line}`" if line else ""), location=location, remedy=remedy, found=found)
+        raise kind(what + (f", in `{line}`" if line else ""), location=location, remedy=remedy, found=found)
 
     @contextmanager
     def within(self, name: str) -> Iterator[Scope]:
@@ -451,6 +459,10 @@ class Interpreter:
             self.w.b = builder
 
 
+class Unjoinable(CaptureError):
+    """Two branches give what cannot be one value."""
+
+
 class Rerun(Exception):
     """A loop's body has to be run anew, since it looks at a list that was thought only to grow.
 
@@ -518,5 +530,5 @@ def _place(source: str) -> tuple[str, int, str]:
 def _path(hierarchy: str) -> str:
     """The path of a module, from such as ``sub(Sub).l(Linear)``."""
     names = [part.partition("(")[0] for part in re.split(r"\.(?![^(]*\))", hierarchy)]
-    return ".".join(name for name in names if name and name != "UNKNOWN_INSTANCE")
+    return ".".join(name for name in names if name and name not in ("UNKNOWN_INSTANCE", "SELF"))
 

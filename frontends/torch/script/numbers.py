@@ -16,7 +16,7 @@ from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.lowering import torch_dtype
 from isthmus.frontends.torch.script.interpreter import OPS, script_op
 from isthmus.frontends.torch.script.values import NUMBERS, Dict, List, Maybe, Scalar, is_known, kind_of
-from isthmus.frontends.torch.size_nodes import ratio
+from isthmus.frontends.torch.size_nodes import SizeNode, ratio
 from isthmus.ir import dims
 from isthmus.ir.dims import symbols
 from isthmus.ir.dtypes import bool_, f64, i64
@@ -143,7 +143,10 @@ def _equal(i: Interpreter, left: Any, right: Any) -> Any:
 
 def negated(i: Interpreter, x: Any) -> Any:
     """``not x`` of a bool."""
-    return not x if isinstance(x, bool) else Scalar(bool, i.w.b.logical_not(x.value))
+    if isinstance(x, bool):
+        return not x
+    relation = None if x.relation is None else SizeNode(i.watcher.sizes, x.relation, bool).sym_not().expr
+    return Scalar(bool, i.w.b.logical_not(x.value), relation)
 
 
 def truth(i: Interpreter, x: Any) -> Any:

@@ -14,6 +14,7 @@ import torch
 from isthmus.frontends.torch.aliases import Entry, doubt
 from isthmus.frontends.torch.script import containers
 from isthmus.frontends.torch.script.containers import kind_of_item
+from isthmus.frontends.torch.script.interpreter import Unjoinable
 from isthmus.frontends.torch.script.values import NUMBERS, UNSET, Dict, Head, Instance, List, Maybe, Scope, is_known, kind_of
 from isthmus.ir.dims import Dim, symbols
 from isthmus.ir.dtypes import bool_
@@ -120,9 +121,8 @@ def blank(i: Interpreter, scope: Scope, like: Snap) -> Snap:
     if kind_of(x) is not None:
         return Snap((kind_of(x) or int)(0))
     if isinstance(x, Maybe):
-        held = blank(i, scope, like.parts[0])
-        none = w.tensor(False, bool_)
-        return Snap(Maybe(none, held.what), none, parts=[held])
+        inner, none = blank(i, scope, like.parts[0]), w.tensor(False, bool_)
+        return Snap(Maybe(none, inner.what), none, parts=[inner])
     if isinstance(x, Instance) and x.module is not None:
         return like
     if isinstance(x, Dict):
@@ -212,7 +212,7 @@ class Join:
             if one.dtype is not other.dtype or len(one.shape or ()) != len(other.shape or ()):
                 self.i.refuse(
                     "the branches of an if that depends on data give tensors of different dtypes or ranks",
-                    "cast or reshape them, so that both give the same", f"{one} and {other}",
+                    "cast or reshape them, so that both give the same", f"{one} and {other}", Unjoinable,
                 )  # fmt: skip
         self.outputs[0].append(left)
         self.outputs[1].append(right)
@@ -243,7 +243,7 @@ class Join:
             return self._dict(a, b)
         return i.refuse(
             "the branches of an if that depends on data give what cannot be joined",
-            "compute with tensors, or make the condition independent of data", f"{_kind(a)} and {_kind(b)}",
+            "compute with tensors, or make the condition independent of data", f"{_kind(a)} and {_kind(b)}", Unjoinable,
         )  # fmt: skip
 
     def contents(self, a: Snap, b: Snap) -> Rebuild:
@@ -328,7 +328,7 @@ class Join:
         if a.parts.keys() != b.parts.keys():
             self.i.refuse(
                 "the branches of an if that depends on data give dicts of different keys",
-                "give all keys in both, with tensors of the same dtype and rank", f"{[*a.parts]} and {[*b.parts]}",
+                "give all keys in both, with tensors of the same dtype and rank", f"{[*a.parts]} and {[*b.parts]}", Unjoinable,
             )  # fmt: skip
         parts = {key: self.values(a.parts[key], b.parts[key]) for key in a.parts}
         return lambda results: {key: part(results) for key, part in parts.items()}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import torch
 
 from isthmus.frontends.torch import aliases
-from isthmus.frontends.torch.lowering import torch_dtype
+from isthmus.frontends.torch.lowering import Lowering, torch_dtype
 from isthmus.frontends.torch.script.interpreter import (
     NUMBER_OF_DTYPE,
     Raised,
@@ -16,9 +17,9 @@ from isthmus.frontends.torch.script.interpreter import (
     script_node,
     script_op,
 )  # fmt: skip
-from isthmus.frontends.torch.script.values import NUMBERS, UNSET, List, Scalar, is_known, kind_of
+from isthmus.frontends.torch.script.values import NUMBERS, UNSET, Head, List, Scalar, is_known, kind_of
 from isthmus.ir.dims import Dim, bounds
-from isthmus.ir.dtypes import i64
+from isthmus.ir.dtypes import bool_, i64
 from isthmus.ir.graph import Value
 
 if TYPE_CHECKING:
@@ -137,14 +138,35 @@ def _sign(i: Interpreter, place: Dim) -> bool:
     return lo >= 0 or hi < 0
 
 
-def _unwritten(i: Interpreter, value: Value, x: torch.Tensor) -> torch.Tensor:
-    """A part of a tensor at a place that is data: a write to it is refused."""
+MOST: Final = 64
+"""The number of elements up to which those of a tensor become numbers one by one."""
+
+
+def _part(i: Interpreter, x: torch.Tensor, take: aliases.Take, push: aliases.Push) -> torch.Tensor:
+    """A view of a tensor that starts or ends at places that may be counted from its end."""
     entry = i.watcher.entry(x)
-    found = aliases.view(
-        entry, value, lambda _: i.refuse("a part of a tensor is read, at a place that is data, after a write to the whole"),
-        aliases.refused("a part of a tensor at a place that may be counted from the front or from the end"), None, True,
-    )  # fmt: skip
-    return i.watcher.tensor(value, found)
+    value = take(i.value(x))
+    found: torch.Tensor = i.watcher.tensor(value, aliases.view(entry, value, take, push, None, False))
+    return found
+
+
+def _pieces(i: Interpreter, base: Value, axis: int, first: Value, last: Value, new: Value) -> Value:
+    """A tensor with another part between two places, counted from the front."""
+    b, w = i.w.b, i.w
+    shape = w.dims(base)
+    start, end = (b.constant(np.array([place], np.int64)) for place in (0, 2**62))
+    before, after = (b.dynamic_slice(base, *ends, axes=[axis], steps=[1]) for ends in ((start, first), (last, end)))
+    found: Value = b.reshape(b.concat([before, new, after], axis=axis), shape=shape)
+    return found
+
+
+def _from_front(i: Interpreter, place: Value, size: Dim, within: bool) -> Value:
+    """A place ``[1]`` counted from the front; one of a slice lies within the tensor."""
+    b = i.w.b
+    whole = b.unsqueeze(i.w.tensor(size, i64), axes=[0])
+    place = b.where(b.lt(place, 0), b.add(place, whole), place)
+    found: Value = b.minimum(b.maximum(place, 0), whole) if within else place
+    return found
 
 
 @script_op("aten::select.int")
@@ -152,9 +174,15 @@ def _select(i: Interpreter, x: torch.Tensor, dim: int, index: Any) -> Any:
     place = i.dim(index)
     if is_known(index) or _sign(i, place):
         return i.op(_aten.select.int, x, dim, index)
-    value = i.value(x)
-    found = i.w.b.gather(value, i.w.tensor(place, i64), axis=i.w.axis(value, dim))
-    return _unwritten(i, found, x)
+    w = i.w
+    axis = w.axis(i.value(x), dim)
+    at = w.tensor(place, i64)
+
+    def push(w: Lowering, base: Value, new: Value) -> Value:
+        first = _from_front(i, w.b.unsqueeze(at, axes=[0]), w.dims(base)[axis], within=False)
+        return _pieces(i, base, axis, first, w.b.add(first, 1), w.b.unsqueeze(new, axes=[axis]))
+
+    return _part(i, x, lambda value: i.w.b.gather(value, at, axis=axis), push)
 
 
 @script_op("aten::slice.Tensor")
@@ -164,11 +192,41 @@ def _slice(i: Interpreter, x: torch.Tensor, dim: int, start: Any, end: Any, step
         i.refuse("the step of a slice depends on sizes or data", "use a fixed step")
     if all(isinstance(each, int) or _sign(i, each) for each in places):
         return i.op(_aten.slice.Tensor, x, dim, start, end, step)
-    b, w = i.w.b, i.w
+    axis = i.w.axis(i.value(x), dim)
+    first, last = (
+        i.w.b.unsqueeze(i.w.tensor(default if each is None else i.dim(each), i64), axes=[0])
+        for each, default in ((start, 0), (end, 2**62))
+    )
+
+    def push(w: Lowering, base: Value, new: Value) -> Value:
+        if step != 1:
+            i.refuse("every second or further element is written to, between places that only data can tell")
+        size = w.dims(base)[axis]
+        begin, stop = (_from_front(i, each, size, within=True) for each in (first, last))
+        return _pieces(i, base, axis, begin, w.b.maximum(begin, stop), new)
+
+    return _part(i, x, lambda value: i.w.b.dynamic_slice(value, first, last, axes=[axis], steps=[step]), push)
+
+
+@script_node("prim::tolist")
+def _tolist(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
+    x, *_ = (env[value.unique()] for value in node.inputs())
+    return [_listed(i, x)]
+
+
+def _listed(i: Interpreter, x: torch.Tensor) -> Any:
+    """The elements of a tensor as numbers in nested lists."""
     value = i.value(x)
-    ends = [w.tensor(default if each is None else i.dim(each), i64) for each, default in ((start, 0), (end, 2**62))]
-    first, last = (b.unsqueeze(each, axes=[0]) for each in ends)
-    return _unwritten(i, b.dynamic_slice(value, first, last, axes=[w.axis(value, dim)], steps=[step]), x)
+    dtype = value.tensor.dtype
+    kind = bool if dtype is bool_ else int if dtype.is_integer else float
+    if not x.dim():
+        return i.number(value, kind)
+    size = i.w.dims(value)[0]
+    if not isinstance(size, int) or size > MOST:
+        if x.dim() > 1:
+            i.refuse("a tensor becomes a list of lists, and has many rows or as many as only sizes tell", "keep the tensor")
+        return List([], i.scope, Head(value, kind, stacked=True))
+    return List([_listed(i, i.op(_aten.select.int, x, 0, place)) for place in range(size)], i.scope)
 
 
 # ---- what has no result in the graph
@@ -181,7 +239,7 @@ def _uninitialized(i: Interpreter) -> Any:
 
 @script_op("prim::RaiseException")
 def _raise(i: Interpreter, message: Any, kind: Any = None) -> None:
-    raise Raised(str(kind or "an exception").removeprefix("builtins."), str(message), i.location)
+    raise Raised(str(kind or "").removeprefix("builtins."), str(message), i.location)
 
 
 @script_op("aten::warn", "prim::Print", "aten::set_grad_enabled", "aten::manual_seed")

@@ -7,6 +7,7 @@ a loop has to know what it changed: each belongs to the `Scope` that it was made
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,10 +32,12 @@ class Scalar:
     Attributes:
         kind: ``float`` or ``bool``.
         value: a 0-d value of f64 or bool.
+        relation: what a bool that sizes tell says of them, as a `SizeNode` has it.
     """
 
     kind: type
     value: Value
+    relation: Any = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +81,7 @@ class Scope:
         parent: the scope around this one.
     """
 
-    def __init__(self, graph: Graph, inside: set[Entry], written: dict[Entry, None], parent: Scope | None) -> None:
+    def __init__(self, graph: Graph, inside: Container[Entry], written: dict[Entry, None], parent: Scope | None) -> None:
         self.graph = graph
         self.parent = parent
         self.known = frozenset(graph.symbols.by_name.values())
