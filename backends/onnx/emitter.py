@@ -126,7 +126,9 @@ class Emitter:
     def define(self, value: Value, name: str) -> None:
         """Lets a value be known by this name."""
         self._names[value] = name
-        if isinstance(value.type, Tensor):
+        if not isinstance(value.type, Tensor):
+            self._types.pop(name, None)  # results of a Loop are taken to be of one type
+        else:
             self._types[name] = opsets.written(value.type).dtype
             if value.type.shape is not None and not value.type.dtype.is_complex:
                 self.sizes.note(value)
@@ -288,7 +290,11 @@ class Emitter:
             reason = signature.result_refusal(given)
             if reason is not None:
                 raise Refused(reason)
-        return [bound.get(parameter) or element(parameter) or given for parameter in signature.outputs]
+        # A `dtype` beside a sequence is that of its elements.
+        return [
+            bound.get(parameter) or element(parameter) or (given if signature.allowed.get(parameter, True) else None)
+            for parameter in signature.outputs
+        ]
 
     def node(self, node: Node) -> None:
         """Emits one node of the IR, and names its results."""
@@ -389,6 +395,8 @@ class Emitter:
                 # An input, a constant, an outer value, or one that is an output already.
                 self._location = value.location
                 try:
+                    if self.opset < 14 and not isinstance(value.type, Tensor):
+                        refuse("a sequence is, which needs opset 14")
                     made = self.op("Identity", found)
                 except Refused as reason:
                     refusals.append(Refusal(f"it is handed on: {reason}", op="output", location=value.location))
