@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 from typing import Final
 
+from isthmus.ir.dims import Symbol
 from isthmus.ir.graph import Graph, Node
 from isthmus.ir.location import Location, merge
 from isthmus.ir.op import Trait
@@ -51,6 +52,9 @@ class CommonSubexpressions:
                 for old, new in zip(node.results, first.results, strict=True):
                     new.name = new.name or old.name
                     old.replace_by(new)
+                for name, value in node.attrs.items():
+                    if isinstance(value, Symbol):  # both bind the same number
+                        value.joined = first.attrs[name].dim
                 node.erase()
                 self.counts[node.op.name] += 1
             if node.graph is not None:

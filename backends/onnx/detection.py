@@ -23,6 +23,13 @@ def _nms(e: Emitter, node: Node, boxes: str, scores: str) -> Any:
     return e.op("Gather", rows, e.constant(2, dtypes.i64), axis=1)
 
 
+@emits("nms_per_class")
+def _nms_per_class(
+    e: Emitter, node: Node, boxes: str, scores: str, most: str | None, overlap: str | None, score: str | None
+) -> Any:  # fmt: skip
+    return e.op("NonMaxSuppression", boxes, scores, most, overlap, score, center_point_box=int(node.attrs["centred"]) or None)
+
+
 @emits("roi_align")
 def _roi_align_at_corners(e: Emitter, node: Node, x: str, rois: str, batch: str) -> Any:
     if node.attrs["aligned"]:
@@ -43,7 +50,7 @@ def _roi_align(e: Emitter, node: Node, x: str, rois: str, batch: str, **more: An
         batch = e.op("Cast", batch, to=opsets.enum(dtypes.i64))
     return e.op(
         "RoiAlign", x, rois, batch, output_height=high, output_width=wide, spatial_scale=attrs["scale"],
-        sampling_ratio=attrs["sampling_ratio"], **more,
+        sampling_ratio=attrs["sampling_ratio"], mode="max" if attrs["mode"] == "max" else None, **more,
     )  # fmt: skip
 
 

@@ -27,5 +27,7 @@ def _sampled(e: Emitter, node: Node, x: str, grid: str, mode: str, axes: tuple[i
     attrs = node.attrs
     if len(shape_of(node)) - 2 not in axes:
         refuse(f"onnxruntime samples over {' or '.join(map(str, axes))} axes at this opset")
+    if attrs["mode"] == "cubic" and len(shape_of(node)) != 4:
+        refuse("onnxruntime samples cubically over two axes only")
     corners = int(attrs["align_corners"])
     return e.op("GridSample", x, grid, mode=mode, padding_mode=attrs["padding"], align_corners=corners)

@@ -16,6 +16,8 @@ def _grid_sample(e: Emitter, node: Node, x: Any, grid: Any) -> Any:
     attrs = node.attrs
     if len(x.shape) not in (4, 5):
         refuse("TensorRT samples over two or three axes")
+    if attrs["mode"] == "cubic" and len(x.shape) != 4:
+        refuse("TensorRT samples cubically over two axes only")
     settings = {
         "interpolation_mode": getattr(e.trt.InterpolationMode, attrs["mode"].upper()),
         "sample_mode": getattr(e.trt.SampleMode, _OUTSIDE[attrs["padding"]]),

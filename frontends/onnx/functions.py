@@ -50,6 +50,9 @@ def _standard(model: Model, proto: Any, domain: str, inputs: Sequence[Value | No
         return None
     function = onnx.FunctionProto()
     function.ParseFromString(body)
+    told = {each.name for each in function.attribute_proto}
+    usual = {name: each.default_value for name, each in schema.attributes.items() if name not in told}
+    function.attribute_proto.extend(each for each in usual.values() if each.type)
     return function
 
 

@@ -34,8 +34,8 @@ class GridSample(Op):
     The grid's last axis names a place by its coordinates, that along x's last axis first. From -1 to 1 they go from the
     middle of the first element to the middle of the last with `align_corners`, else from edge to edge.
 
-    `mode`: the nearest element (half to even); the 2 neighbours along each axis, linearly; or 4 of them, cubically (over
-    two axes). `padding`, for what is outside: `zeros`; `border`, the nearest element of the edge; `reflection`, x mirrored
+    `mode`: the nearest element (half to even); the 2 neighbours along each axis, linearly; or 4 of them, cubically.
+    `padding`, for what is outside: `zeros`; `border`, the nearest element of the edge; `reflection`, x mirrored
     at the middles (with `align_corners`) or edges of its outermost elements. Cubically this is asked for each neighbour,
     otherwise for the place itself.
     """
@@ -55,8 +55,6 @@ class GridSample(Op):
         axes = len(x) - 2
         if len(grid) != len(x):
             raise call.error(f"grid must have rank {len(x)}, as x", found=str(call.types[1]))
-        if call["mode"] == "cubic" and axes != 2:
-            raise call.error("cubic sampling is for two axes", found=str(call.types[0]))
         call.unify(x[0], grid[0], "the batches of x and grid")
         call.unify(grid[-1], axes, "the last size of grid and the number of axes of x")
         return (Tensor(call.dtype(0), (*x[:2], *grid[1:-1])),)
@@ -121,6 +119,7 @@ class GridSample(Op):
         places = draws.uniform(-1.3, 1.3, (1, 2, 3, 2, 3)).astype(np.float32)
         yield sample(volume, places, note="3d", symbolic=("x",))
         yield sample(volume, places, mode="nearest", padding="border", note="3d-nearest", symbolic=("x",))
+        yield sample(volume, places, mode="cubic", padding="reflection", note="3d-cubic", symbolic=False)
         yield sample(x[..., 0], grid[:, :, 0, :1], padding="reflection", note="1d", symbolic=("x",))
         yield sample(x[:, :, :1], grid, padding="reflection", align_corners=True, note="one-row")
         yield sample(x.astype(np.float64), grid.astype(np.float64), note="f64")

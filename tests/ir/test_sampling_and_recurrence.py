@@ -29,7 +29,6 @@ WINDOW = {"strides": [1, 1], "pads": [0] * 4, "dilations": [1, 1]}
         ("grid_sample", [(1, 2, 4, 5), (1, 3, 3, 3)], {}, "the last size of grid"),
         ("grid_sample", [(2, 2, 4, 5), (1, 3, 3, 2)], {}, "the batches of x and grid"),
         ("grid_sample", [(1, 2, 4, 5), (1, 3, 2)], {}, "grid must have rank 4"),
-        ("grid_sample", [(1, 2, 4, 5, 6), (1, 3, 3, 3, 3)], {"mode": "cubic"}, "for two axes"),
         ("nms", [(5, 4), (4,)], {"iou_threshold": 0.5}, "the numbers of boxes and of scores"),
         ("nms", [(5, 5), (5,)], {"iou_threshold": 0.5}, "the last size of boxes"),
         ("deform_conv", [(1, 2, 5, 5), (4, 2, 3, 3), (1, 17, 3, 3)], WINDOW, "the sizes of offset and of the result"),

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from isthmus.frontends.onnx.conversion import Conversion
 from isthmus.frontends.onnx.ops.windows import halves, kernel_of, windows
+from isthmus.frontends.onnx.sizes import sizes as sizes_of
 from isthmus.frontends.onnx.table import converts
 from isthmus.ir import dtypes
-from isthmus.ir.dims import Dim, bounds
+from isthmus.ir.dims import Dim, bounds, product
 from isthmus.ir.graph import Value
 
 Ints = Sequence[int] | None
@@ -124,19 +123,22 @@ def col2im(
     strides: Ints = None,
 ) -> Any:  # fmt: skip
     """Every column added where its block was: a transposed convolution that gives each element of a block its own tap."""
-    sizes = c.need(image_shape, "the image's sizes")
-    kernel = [size for size in c.need(block_shape, "the block's sizes") if isinstance(size, int)]
+    sizes = sizes_of(c, image_shape, "sizes of the image", 0)
+    kernel = sizes_of(c, block_shape, "sizes of the block", 1)
     count = len(sizes)
     if len(kernel) != count:
-        c.opaque("the block's sizes are not known")
+        raise c.malformed(f"has {len(kernel)} sizes of the block for {count} of the image")
     steps, gaps, border = list(strides or [1] * count), list(dilations or [1] * count), list(pads or [0] * 2 * count)
     batch, columns, _ = c.shape(x)
-    channels = columns // int(np.prod(kernel))
+    block = product(list(kernel))
+    channels = columns // block
     reach = [(k - 1) * gap + 1 for k, gap in zip(kernel, gaps, strict=True)]
     padded = [size + border[axis] + border[axis + count] for axis, size in enumerate(sizes)]
     counts = [(size - span) // step + 1 for size, span, step in zip(padded, reach, steps, strict=True)]
-    x = c.b.reshape(x, shape=[batch * channels, int(np.prod(kernel)), *counts])
-    taps = c.b.constant(np.eye(int(np.prod(kernel))).reshape(-1, 1, *kernel).astype(x.tensor.dtype.numpy))
+    x = c.b.reshape(x, shape=[batch * channels, block, *counts])
+    places = c.b.arange(stop=block)
+    own = c.b.cast(c.b.eq(c.b.unsqueeze(places, axes=[1]), places), dtype=x.tensor.dtype)
+    taps = c.b.reshape(own, shape=[block, 1, *kernel])
     y = c.b.conv_transpose(
         x, taps, None, strides=steps, pads=[0] * 2 * count, output_padding=[0] * count, dilations=gaps, groups=1
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from isthmus.frontends.onnx.conversion import Conversion
 from isthmus.frontends.onnx.ops.windows import Windows, lowest, windows
+from isthmus.frontends.onnx.sizes import sizes as sizes_of
 from isthmus.frontends.onnx.table import converts
 from isthmus.ir import dtypes
 from isthmus.ir.dims import Dim, product
@@ -143,7 +144,7 @@ def max_unpool(
     y = c.b.max_unpool(x, indices, shape=inner, convention="flat")
     if output_shape is None:
         return y
-    wanted = list(c.need(output_shape, "the wanted sizes"))
+    wanted = sizes_of(c, output_shape, "wanted sizes", 0)
     spare = [size - own for size, own in zip(wanted, [*lead, *inner], strict=True)]
     return y if spare == [0] * len(spare) else c.b.pad(y, before=[0] * len(spare), after=spare)
 
