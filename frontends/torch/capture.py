@@ -191,15 +191,22 @@ def capture(
     notes: list[str] = []
 
     untouched = Untouched(module for _, module in source.modules)
+    asking: list[dict[str, Any]] = []
 
     def once(
         hints: Mapping[str, int], cells: Cells | None = None, granted: Collection[str] = (),
         multiples: Sequence[Multiples] = (), /,
     ) -> Watch:  # fmt: skip
-        with untouched:
-            if given is not None:
-                given.place()
-            watch = _watch(source, inputs, hints, source.names(names), given, options, cells or {}, granted, multiples)
+        while True:
+            try:
+                with untouched:
+                    if given is not None:
+                        given.place()
+                    known = source.names(names)
+                    watch = _watch(source, inputs, hints, known, given, options, cells or {}, granted, multiples, asking)
+                break
+            except stdlib.Again as again:
+                asking.append(again.names)
         changed = [f"{source.modules[place][0]}.{name}".lstrip(".") for place, name in untouched.changed]
         if changed:
             watch.watcher.notes.append(
@@ -291,6 +298,7 @@ def _own_sizes(inputs: Inputs) -> dict[str, int]:
 def _watch(
     source: Source, inputs: Inputs, hints: Mapping[str, int], names: Mapping[int, str], given: Given | None,
     options: CaptureOptions, cells: Cells, granted: Collection[str], multiples: Sequence[Multiples],
+    asking: Sequence[dict[str, Any]],
 ) -> Watch:  # fmt: skip
     """Runs the model once under the watcher."""
     watcher = Watcher(options.on_size_branch)
@@ -323,7 +331,9 @@ def _watch(
             uncompiled(),
             exporting(options.export_flags, watcher.asked),
             swapped(watcher),
-            stdlib.shadowed([source.signature, *(getattr(module.__class__, "forward", None) for _, module in source.modules)]),
+            stdlib.shadowed(
+                [source.signature, *(getattr(module.__class__, "forward", None) for _, module in source.modules)], asking
+            ),
             torch.no_grad(),
             torch.random.fork_rng([]),
             watcher.provenance.modules(source.modules, _around(watcher, options)),

@@ -21,6 +21,7 @@ from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.asking import asking
 from isthmus.frontends.torch.relations import HOLDS, MIRRORED, NEGATED, Relation, contiguous, prove
 from isthmus.frontends.torch.size_nodes import SizeNode
+from isthmus.frontends.torch.stdlib import look_again
 from isthmus.ir import dims
 from isthmus.ir.dims import Bound, Dim, Expr, Symbol, bounds, resolve, symbols
 from isthmus.ir.errors import CaptureError
@@ -217,6 +218,8 @@ class Sizes:
         question = None
         if self.asking is not None and not self.symbols.asker:
             question = self.question(bool(self.asking.hint))
+            if question is not None:
+                look_again(self.watcher.provenance.frame(), question.text)
         involved = {*symbols(left), *symbols(right)}
         if not self.turning.isdisjoint(involved):
             self._turns(f"{left} {relation} {right}")
@@ -300,6 +303,8 @@ class Sizes:
         """
         involved = set(symbols(dim))
         if not involved or not involved <= self.auto:
+            if (question := self.question(True)) is not None:
+                look_again(self.watcher.provenance.frame(), question.text)
             self._fixed(dim, number)
         for symbol in involved:
             self.notes.append(f"{symbol.name} is fixed to {self.hint_of(symbol)} at {self.where()}")

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, Final
 
 import numpy as np
@@ -65,19 +66,47 @@ def _format(size: Any, spec: str) -> str:
     return str(size)
 
 
+class Again(BaseException):
+    """The model is to be watched again, with other forms of Python's functions in one more file.
+
+    Attributes:
+        names: the file's global names.
+    """
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        super().__init__()
+        self.names = names
+
+
+def look_again(frame: FrameType | None, text: str) -> None:
+    """For a question about sizes that a function of Python's asks, which would not ask in its other form.
+
+    Args:
+        frame: the user's code that calls it.
+        text: the call.
+
+    Raises:
+        Again: the file does not have the other forms yet.
+    """
+    name = text.partition("(")[0]
+    if frame is not None and name in _SHADOWS and name not in frame.f_globals:
+        raise Again(frame.f_globals)
+
+
 @contextmanager
-def shadowed(functions: Iterable[Callable[..., Any]]) -> Iterator[None]:
+def shadowed(functions: Iterable[Any], files: Iterable[dict[str, Any]] = ()) -> Iterator[None]:
     """Other forms of some of Python's functions, for a while, in the files that some functions of the user's are from.
 
     ``len``, ``min`` and ``max`` give sizes, and sizes are ints for ``isinstance``. Torch's own files call these too often to
     have others, tell sizes from ints, and may want an int.
+
+    Args:
+        functions: functions of the user's.
+        files: further files, by their global names.
     """
     places = []
-    for function in functions:
-        code = getattr(function, "__code__", None)
-        if code is None or library(code):
-            continue
-        names = function.__globals__
+    every = [function for function in functions if (code := getattr(function, "__code__", None)) and not library(code)]
+    for names in (*(function.__globals__ for function in every), *files):
         for name, shadow in _SHADOWS.items():
             if name not in names:
                 names[name] = shadow

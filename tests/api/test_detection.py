@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torchvision
+from torchvision.models.detection.anchor_utils import AnchorGenerator
 
 import isthmus
 from isthmus.backends.onnx.opsets import NEWEST
@@ -196,6 +197,75 @@ def test_an_early_exit_for_nothing_found_is_recorded_in_any_form(model: Any) -> 
     held(net, model, -torch.rand(3, 4))  # what goes on says the same about nothing
     with pytest.raises(CaptureError, match="and u0 depends on data"):
         isthmus.compile(model, torch.randn(9, 4), on_size_branch="refuse")
+
+
+class Backbone(torch.nn.Module):
+    """A few convolutions with one level of features, or two."""
+
+    def __init__(self, levels: int = 1) -> None:
+        super().__init__()
+        self.first, self.rest = torch.nn.Conv2d(3, 8, 3, 4, 1), torch.nn.ModuleList()
+        for _ in range(levels):
+            self.rest.append(torch.nn.Conv2d(8, 8, 3, 2, 1))
+        self.out_channels = 8
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        found, x = {}, self.first(x).relu()
+        for number, layer in enumerate(self.rest):
+            found[str(number)] = x = layer(x).relu()
+        return found
+
+
+def as_if_trained(model: torch.nn.Module) -> torch.nn.Module:
+    """Weights with which scores and boxes differ from place to place."""
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 1:
+            parameter.data.add_(torch.randn_like(parameter) * 0.1)
+        else:
+            parameter.data.mul_(6 if "predictor" in name else 3)
+    return model.eval()
+
+
+def faster_rcnn() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return as_if_trained(
+        torchvision.models.detection.FasterRCNN(
+            Backbone(), num_classes=4, min_size=64, max_size=96, rpn_pre_nms_top_n_test=60, rpn_post_nms_top_n_test=30,
+            rpn_anchor_generator=AnchorGenerator(((8, 16, 32),), ((0.5, 1.0, 2.0),)), box_detections_per_img=12,
+            box_roi_pool=torchvision.ops.MultiScaleRoIAlign(["0"], 4, 2),
+        )
+    )  # fmt: skip
+
+
+def retina_net() -> torch.nn.Module:
+    torch.manual_seed(0)
+    anchors = AnchorGenerator(((8, 16), (16, 32)), ((0.5, 1.0, 2.0),) * 2)
+    return as_if_trained(
+        torchvision.models.detection.RetinaNet(
+            Backbone(2), num_classes=4, anchor_generator=anchors, min_size=64, max_size=96, score_thresh=0.012,
+            detections_per_img=12, topk_candidates=40,
+        )
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [faster_rcnn, retina_net])
+def test_whole_detectors(make: Any) -> None:
+    model = make()
+    net = isthmus.compile(model, ([torch.rand(3, 64, 80), torch.rand(3, 48, 64)],))
+    assert not net.report.warnings
+    assert all("boxes.py:" in told or "_utils.py:" in told for told in net.report.assumptions)
+    counts = set()
+    for seed in range(5):
+        torch.manual_seed(seed)
+        images = [torch.rand(3, 64, 80) * (1 + seed), torch.rand(3, 48, 64)]
+        with torch.no_grad():
+            found, wanted = net(images), model(images)
+        for ours, theirs in zip(found, wanted, strict=True):
+            assert ours.keys() == theirs.keys()
+            counts.add(len(theirs["labels"]))
+            for name in theirs:
+                np.testing.assert_allclose(ours[name].numpy(), theirs[name].numpy(), rtol=1e-3, atol=2e-3)
+    assert len(counts) > 1
 
 
 def test_suppression_depends_on_data_which_tensorrt_does_not_take() -> None:
