@@ -25,4 +25,4 @@ def constant(value: T) -> T:
     """
     # A capture that is running has loaded this; to load it here would load torch.
     leaving = sys.modules.get("isthmus.frontends.torch.leaving")
-    return value if leaving is None else leaving.constant(value)  # type: ignore[no-any-return]
+    return value if leaving is None else leaving.constant(value)

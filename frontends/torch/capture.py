@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from isthmus.frontends import weight_files
 from isthmus.frontends.base import Array, Captured
-from isthmus.frontends.torch import assumed, chance, containers, script, stdlib
+from isthmus.frontends.torch import assumed, chance, containers, script, sharing, stdlib
 from isthmus.frontends.torch import aten as aten
 from isthmus.frontends.torch.assumed import Number
 from isthmus.frontends.torch.control import composite
@@ -368,6 +368,8 @@ def _watch(
             location=raised_at(error, watcher.provenance),
             remedy=_remedy(error, watcher),
         ) from error
+    finally:
+        sharing.end(watcher)
     if watcher.refusals:
         raise stop(watcher)
     _report(watcher, written, options)

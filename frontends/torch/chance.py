@@ -19,6 +19,7 @@ _NUMPYS: Final = mtrand._rand
 
 def state() -> tuple[Any, ...]:
     """Where the generators of `random` and `numpy.random` are."""
+    keys: Any
     _, keys, *rest = _NUMPYS.get_state(legacy=True)
     return random.getstate(), keys.tobytes(), *rest
 

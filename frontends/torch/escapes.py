@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from isthmus.frontends.torch import leaving, stdlib
+from isthmus.frontends.torch import leaving, sharing, stdlib
 from isthmus.frontends.torch.script import swaps as scripted
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.weights import real
@@ -49,12 +49,13 @@ def swapped(watcher: Watcher) -> Iterator[None]:
         (torch.Tensor, "data", _data(watcher)),
         *scripted(watcher),
         (torch.Tensor, "storage_offset", _offset(watcher, torch.Tensor.storage_offset)),
-        (torch, "tensor", _factory(torch.tensor)),
-        (torch, "as_tensor", _factory(torch.as_tensor)),
-        (torch, "asarray", _factory(torch.asarray)),
-        (torch, "from_numpy", _factory(torch.from_numpy)),
+        (torch, "tensor", _factory(watcher, torch.tensor, copies=True)),
+        (torch, "as_tensor", _factory(watcher, torch.as_tensor)),
+        (torch, "asarray", _factory(watcher, torch.asarray)),
+        (torch, "from_numpy", _factory(watcher, torch.from_numpy)),
         (Watched, "new_tensor", _new_tensor),
         (torch.nn.functional, "one_hot", _one_hot(watcher, torch.nn.functional.one_hot)),
+        (torch, "manual_seed", _seed(watcher, torch.manual_seed)),
         (torch, "linspace", _spaced(watcher, torch.linspace, torch.ops.aten.linspace.default)),
         (torch, "logspace", _spaced(watcher, torch.logspace, torch.ops.aten.logspace.default)),
         (torch.nn.functional, "affine_grid", _affine_grid),
@@ -85,6 +86,7 @@ def _method(watcher: Watcher, name: str, what: str, original: Callable[..., Any]
                 found = original(self, *args, **kwargs)
             if isinstance(found, np.ndarray):
                 found.setflags(write=False)  # it may be the user's own weight
+                sharing.taken(watcher, self, found, self)
             return found
         if name == "__bool__":
             return leaving.truth(watcher, self)
@@ -102,7 +104,10 @@ def _method(watcher: Watcher, name: str, what: str, original: Callable[..., Any]
                 return items
             leaving.escapes(watcher, what, self)
         with torch._C._DisableTorchDispatch():
-            return original(real(content, value.tensor.dtype), *args, **kwargs)
+            copy = real(content, value.tensor.dtype)
+            found = original(copy, *args, **kwargs)
+        sharing.taken(watcher, self, found, copy)
+        return found
 
     return method
 
@@ -116,7 +121,7 @@ def _shown(watcher: Watcher, original: Callable[..., str]) -> Callable[..., str]
         if content is not None:
             return original(real(content, value.tensor.dtype), *args, **kwargs)
         leaving.show(watcher, self)
-        return self.told()
+        return str(self.told())
 
     return shown
 
@@ -237,7 +242,7 @@ def _selected(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, tuple[Any
     return tensor, tuple(rest)
 
 
-def _factory(original: Callable[..., Any]) -> Callable[..., Any]:
+def _factory(watcher: Watcher, original: Callable[..., Any], copies: bool = False) -> Callable[..., Any]:
     """`torch.tensor` and `torch.as_tensor` of lists with sizes or watched scalars in them: a stack of scalars."""
 
     def factory(data: Any, *args: Any, **kwargs: Any) -> Any:
@@ -246,7 +251,10 @@ def _factory(original: Callable[..., Any]) -> Callable[..., Any]:
             dtype = kwargs.get("dtype") or (args[0] if args else kind)
             result = _stacked(data)
             return result if dtype is None else result.to(dtype)
-        return original(data, *args, **kwargs)
+        result = original(data, *args, **kwargs)
+        if not copies and not kwargs.get("copy"):
+            sharing.given(watcher, result, data)
+        return result
 
     return factory
 
@@ -265,6 +273,14 @@ def _one_hot(watcher: Watcher, original: Callable[..., Any]) -> Callable[..., An
         return original(tensor, num_classes)
 
     return one_hot
+
+
+def _seed(watcher: Watcher, original: Callable[..., Any]) -> Callable[..., Any]:
+    def manual_seed(seed: Any) -> Any:
+        leaving.seeded(watcher)
+        return original(seed)
+
+    return manual_seed
 
 
 def _spaced(watcher: Watcher, original: Callable[..., Any], op: Any) -> Callable[..., Any]:

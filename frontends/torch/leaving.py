@@ -221,9 +221,17 @@ MOST_ITEMS: Final = 64
 
 def show(watcher: Watcher, tensor: torch.Tensor) -> None:
     """Notes that a text says less than where the model runs plainly."""
-    asked = asking(watcher.provenance)
-    where = f"`{asked.text}`" if asked.text else "a text"
-    note = f"{where} shows a tensor without its numbers, which depend on an input ({watcher.provenance.here()})"
+    text = asking(watcher.provenance).text
+    _note(watcher, f"{f'`{text}`' if text else 'a text'} shows a tensor without its numbers, which depend on an input")
+
+
+def seeded(watcher: Watcher) -> None:
+    """Notes that the program seeds random numbers."""
+    _note(watcher, "random numbers are drawn anew in each run of the graph: the seed is not carried over")
+
+
+def _note(watcher: Watcher, what: str) -> None:
+    note = f"{what} ({watcher.provenance.here()})"
     if note not in watcher.notes:
         watcher.notes.append(note)
 

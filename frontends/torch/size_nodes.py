@@ -518,10 +518,10 @@ def _connective(names: tuple[str, ...], word: str) -> None:
 def _bits(left: SizeNode, right: SizeNode, word: str) -> SizeNode:
     """The lowest bits of a number that is not negative: ``n & 7``."""
     number, mask = (left, right.constant) if right.constant is not None else (right, left.constant)
-    low = isinstance(mask, int) and mask >= 0 and mask & (mask + 1) == 0
-    if word == "or" or not low or not left.sizes.prove(">=", number.expr, 0):
+    bits = mask + 1 if word == "and" and isinstance(mask, int) and mask >= 0 else 0
+    if not bits or bits & (bits - 1) or not left.sizes.prove(">=", number.expr, 0):
         left.sizes.refuse(f"the model computes the bits of {left} {word} {right}", "compute sizes with integers (//, %, *)")
-    return SizeNode(left.sizes, dims.mod(number.expr, mask + 1), int)
+    return SizeNode(left.sizes, dims.mod(number.expr, bits), int)
 
 
 _connective(("sym_and", "and_", "bitwise_and"), "and")

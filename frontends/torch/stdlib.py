@@ -36,7 +36,7 @@ def _extreme(original: Callable[..., Any], symbolic: Callable[[Any, Any], Any]) 
     def extreme(*args: Any, **kwargs: Any) -> Any:
         if kwargs or not args:
             return original(*args, **kwargs)
-        items = args
+        items: Iterable[Any] = args
         if len(args) == 1:
             if isinstance(args[0], Iterator):
                 args = (list(args[0]),)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from isthmus.frontends.torch import aliases
+from isthmus.frontends.torch import aliases, leaving, sharing
 from isthmus.frontends.torch.aliases import Aliases, Entry, Unknown, doubt, elementwise_strides
 from isthmus.frontends.torch.calls import Plan, plan_of
 from isthmus.frontends.torch.lowering import Lowering, dtype_of, torch_dtype
@@ -84,6 +84,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         trying: a tensor is asked for an integer, which torch's C++ may do in vain.
         tried: it was when the first error was raised.
         drew: Python or numpy drew random numbers.
+        shared: tensors that have one memory with arrays of numpy.
         assumed: names of the inputs whose assumed value the graph relies on.
         items: sizes that are bound to the only element of a value.
         notes: what the user should know.
@@ -116,6 +117,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         self.refusals: dict[tuple[str, str], Refusal] = {}
         self.failure: CaptureError | None = None
         self.trying = self.tried = self.drew = False
+        self.shared: list[sharing.Shared] = []
         self.assumed: set[str] = set()
         self.notes: list[str] = []
         self.names: dict[int, str] = {}
@@ -146,6 +148,8 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
 
     def entry(self, tensor: torch.Tensor) -> Entry:
         """Which value a tensor stands for; a real one never met before is a constant."""
+        if self.shared:
+            sharing.refresh(self)
         if tensor.__class__ is Watched:
             entry: Entry = tensor.entry
             return entry if entry.home is self.w.knowledge else self._foreign(tensor)
@@ -388,6 +392,8 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
                     bound[name] = default
                 continue
             if dropped:
+                if argument.__class__ is torch.Generator:
+                    leaving.seeded(self)
                 continue
             taker = takers.get(argument.__class__)
             bound[name] = (taker or self._taker(argument))(argument)
@@ -530,6 +536,8 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         if not torch.can_cast(torch_dtype(result.tensor.dtype), target.dtype):
             raise Refusal(f"a write of {result.tensor.dtype} does not fit {old.tensor.dtype}")
         self.aliases.write(entry, self.w.cast(result, old.tensor.dtype))
+        if self.shared:
+            sharing.written(self, entry.owner)
 
     # ---- what cannot be carried over
 

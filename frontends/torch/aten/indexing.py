@@ -246,7 +246,7 @@ def searchsorted(
 @lowers("aten.one_hot")
 def one_hot(w: Lowering, x: Value, num_classes: Dim = -1) -> Any:
     """Without a number of classes there is one for each number up to the greatest."""
-    if num_classes != -1:
+    if num_classes != -1 and w.decide(">=", num_classes, 0):
         return w.b.one_hot(x, depth=num_classes, axis=w.rank(x), dtype=i64)
     return w.cast(w.b.eq(w.b.unsqueeze(x, axes=[w.rank(x)]), _numbers(w, x, 0)), i64)
 
