@@ -115,20 +115,29 @@ def source_of(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sou
         modules = list(model.named_modules()) if isinstance(model, torch.nn.Module) else []
         return Source(model, script.signature(model), model if modules else None, modules)
     if isinstance(model, torch.nn.Module):
+        plain = getattr(model, "_orig_mod", model)  # what torch.compile made of a module has the names of that
+        forward = _forward(plain)
         # Hooks may change the arguments on their way to `forward`.
-        hooked = bool(model._forward_pre_hooks) and not _fits(model.forward, args, kwargs)
-        return Source(model, _anything if hooked else model.forward, model, list(model.named_modules()))
+        hooked = bool(model._forward_pre_hooks) and not _fits(forward, args, kwargs)
+        modules = [*plain.named_modules(), *([] if plain is model else [("", model)])]
+        return Source(model, _anything if hooked else forward, plain, modules)
     if not callable(model):
         raise UsageError("the model cannot be called", expected="a module, a function or an ExportedProgram", found=repr(model))
     inner = model.func if isinstance(model, partial) else model
     module = inner if isinstance(inner, torch.nn.Module) else getattr(inner, "__self__", None)
     if isinstance(module, torch.nn.Module):
-        return Source(model, model, module, list(module.named_modules()))
+        signature = partial(_forward(inner), *model.args, **model.keywords) if inner is module else model
+        return Source(model, signature, module, list(module.named_modules()))
     modules: dict[int, tuple[str, torch.nn.Module]] = {}
     for name, held in _held(model):
-        for path, part in held.named_modules(prefix=name):
+        for path, part in (*getattr(held, "_orig_mod", held).named_modules(prefix=name), (name, held)):
             modules.setdefault(id(part), (path, part))
     return Source(model, model, None, list(modules.values()))
+
+
+def _forward(module: torch.nn.Module) -> Callable[..., Any]:
+    """The function whose parameters a module takes."""
+    return _forward(module.module) if isinstance(module, torch.nn.DataParallel) else module.forward
 
 
 def _fits(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

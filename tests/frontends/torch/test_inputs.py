@@ -16,7 +16,7 @@ from isthmus.frontends.torch import capture
 from isthmus.frontends.torch.outline import outline
 from isthmus.ir import dtypes, interpreter
 from isthmus.ir.dims import symbols
-from isthmus.ir.errors import CaptureError, UsageError
+from isthmus.ir.errors import UsageError
 from isthmus.ir.symbols import Symbols
 from isthmus.ir.types import Tensor
 
@@ -219,8 +219,6 @@ def test_too_many_names_for_parameters() -> None:
 def test_models_that_cannot_be_captured() -> None:
     with pytest.raises(UsageError, match="the model cannot be called"):
         capture(3, ())
-    with pytest.raises(CaptureError, match="scripted models are not captured yet"):
-        capture(torch.jit.script(torch.nn.Linear(3, 2)), (torch.randn(1, 3),))
 
 
 def test_exported_programs() -> None:
