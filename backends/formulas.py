@@ -201,6 +201,9 @@ def never(value: Value, number: int) -> bool:
         if node.op.name == "where":
             cond, x, y = node.operands
             return [x] if _tells(cond, y, number) else [x, y]
+        if node.op.name == "maximum":
+            floors = [_only(operand) for operand in node.operands if operand is not None]
+            return () if any(floor is not None and floor > number for floor in floors) else None
         return None
 
     return every(value, lambda array: bool(np.all(array != number)), told)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from isthmus.ir import dtypes
 from isthmus.ir.dims import Dim, product
 from isthmus.ir.graph import Value
-from isthmus.ir.ops.numerics import MAX_FOLLOWED
+from isthmus.ir.ops.numerics import FOLLOWED, MAX_FOLLOWED
 from isthmus.ir.types import Tensor
 
 LIMIT: Final = 256
@@ -15,7 +14,7 @@ LIMIT: Final = 256
 
 
 def elements(value: Value | None) -> tuple[Dim, ...] | None:
-    """The elements of a tensor of i64 or i32 in row-major order, as dims; None where that is not known."""
+    """The elements of a tensor of i64, i32 or bool (0 and 1) in row-major order, as dims; None where that is not known."""
     if value is None:
         return None
     known: dict[Value, tuple[Dim, ...] | None] = {}
@@ -39,7 +38,7 @@ def elements(value: Value | None) -> tuple[Dim, ...] | None:
 
 def _is_small(value: Value) -> bool:
     type = value.type
-    if not isinstance(type, Tensor) or type.shape is None or type.dtype not in dtypes.INDEX:
+    if not isinstance(type, Tensor) or type.shape is None or type.dtype not in FOLLOWED:
         return False
     count = product(type.shape)
     return isinstance(count, int) and count <= MAX_FOLLOWED

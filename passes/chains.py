@@ -309,7 +309,7 @@ def casts(b: Builder, node: Node) -> Any:
     x = inner.operands[0] if inner is not None else None
     if x is None or inner is None or not lossless(x.tensor.dtype, inner.attrs["dtype"]) or node.attrs["dtype"].kind == "string":
         return None
-    return x if x.tensor.dtype is node.attrs["dtype"] else b.cast(x, dtype=node.attrs["dtype"])
+    return x if x.tensor.dtype is node.attrs["dtype"] else b.cast(x, **node.attrs)
 
 
 def lossless(source: DType, target: DType) -> bool:

@@ -92,7 +92,7 @@ class DimArithmetic:
         if all(isinstance(dim, int) for dim in elements):
             shape = tuple(int(dim) for dim in type.shape or () if isinstance(dim, int))
             return b.constant(np.array(elements, type.dtype.numpy).reshape(shape))
-        if type.shape != () or node.op.name == "size" or _is_cast_size(node):
+        if type.shape != () or type.dtype.kind == "bool" or node.op.name == "size" or _is_cast_size(node):
             return None
         value = b.size(elements[0])
         return value if type.dtype is i64 else b.cast(value, dtype=type.dtype)
@@ -106,7 +106,7 @@ def _is_cast_size(node: Node) -> bool:
 
 def _followed(value: Value) -> bool:
     type = value.type
-    if not isinstance(type, Tensor) or not type.dtype.is_integer or type.shape is None:
+    if not isinstance(type, Tensor) or not (type.dtype.is_integer or type.dtype.kind == "bool") or type.shape is None:
         return False
     count = product(type.shape)
     return isinstance(count, int) and count <= MAX_ELEMENTS

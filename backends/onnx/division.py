@@ -87,7 +87,8 @@ def _rest_of_quotient(b: Builder, node: Node, x: Value, y: Value) -> Any:
 
 def _choose(b: Builder, name: str, x: Value, y: Value, few: Value) -> Value:
     """Of the divisors where `few` holds, what is said above; of the others what the op says."""
-    found: Value = getattr(b, name)(x, b.where(few, 1, y))
+    others = b.maximum(y, 1) if y.tensor.dtype is dtypes.u64 else b.where(few, 1, y)  # onnxruntime has no Where of u64
+    found: Value = getattr(b, name)(x, others)
     return found if name in ("mod", "fmod") else b.where(few, b.mul(x, y), found)  # type: ignore[no-any-return]
 
 

@@ -41,7 +41,7 @@ def _reshape(e: Emitter, node: Node, x: str) -> Any:
 
 @emits("dynamic_reshape")
 def _dynamic_reshape(e: Emitter, node: Node, x: str, shape: str) -> Any:
-    return e.op("Reshape", x, shape)
+    return e.op("Reshape", x, shape, allowzero=1 if e.opset >= 14 else None)
 
 
 @emits("squeeze")
@@ -179,7 +179,7 @@ def _pad(e: Emitter, node: Node, x: str, value: str | None) -> Any:
 
 @lowers("pad")
 def _wrap(b: Builder, node: Node, x: Value, value: Value | None) -> Any:
-    """Wrapped around, axis by axis: the end, the whole, the beginning."""
+    """Wrapped around, axis by axis: the end, the whole, the beginning; more than once around by places."""
     attrs = node.attrs
     if attrs["mode"] != "wrap":
         return None
@@ -187,7 +187,11 @@ def _wrap(b: Builder, node: Node, x: Value, value: Value | None) -> Any:
         if same(before, 0) is True and same(after, 0) is True:
             continue
         if bounds(size - before)[0] < 0 or bounds(size - after)[0] < 0:
-            return None  # more than once around
+            if bounds(before + size + after)[0] < 0:
+                return None
+            places = b.mod(b.arange(start=-before, stop=size + after), b.maximum(b.size(size), 1))
+            x = b.gather(x, places, axis=axis)
+            continue
         tail = b.slice(x, axes=[axis], starts=[size - before], ends=[size], steps=[1])
         head = b.slice(x, axes=[axis], starts=[0], ends=[after], steps=[1])
         x = b.concat([tail, x, head], axis=axis)

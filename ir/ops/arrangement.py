@@ -137,6 +137,11 @@ class Tile(Op):
     def evaluate(self, call: Call, *operands: Any) -> Any:
         return np.tile(operands[0], call["repeats"])
 
+    def infer_value(self, call: Call, *operands: Elements) -> Sequence[Elements] | None:
+        if any(repeat.__class__ is not int for repeat in call["repeats"]):
+            return None
+        return follow(call, lambda x: np.tile(x, call["repeats"]), operands)
+
     def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
         shape, repeats = call.shape(0), call["repeats"]
         axes = [axis for axis, repeat in enumerate(repeats) if repeat != 1]
@@ -176,6 +181,9 @@ class Flip(Op):
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
         return np.flip(operands[0], tuple(call["axes"]))
+
+    def infer_value(self, call: Call, *operands: Elements) -> Sequence[Elements] | None:
+        return follow(call, lambda x: np.flip(x, tuple(call["axes"])), operands)
 
     def samples(self) -> Iterable[Sample]:
         yield sample(_x(2, 3), axes=[1])

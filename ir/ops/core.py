@@ -32,7 +32,7 @@ class Constant(Op):
 
     def infer_value(self, call: Call, *operands: tuple[Dim, ...] | None) -> Sequence[tuple[Dim, ...] | None]:
         handle = call["value"]
-        if not handle.dtype.is_integer or handle.size > 64:
+        if not (handle.dtype.is_integer or handle.dtype.kind == "bool") or handle.size > 64:
             return (None,)
         return (tuple(int(x) for x in handle.array().reshape(-1)),)
 

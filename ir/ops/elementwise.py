@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from isthmus.ir import attributes, dtypes
+from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim
 from isthmus.ir.dtypes import bool_
 from isthmus.ir.op import OPS, Call, Op, Operand, Sample, Trait, operands, register, rng, sample
@@ -151,7 +152,7 @@ def _unary() -> None:
     _row("is_nan", "x: float T", np.isnan, "Whether x is nan", to_bool=True)
     _row("is_inf", "x: float T", np.isinf, "Whether x is infinite, of either sign", to_bool=True)
     _row("is_finite", "x: float T", np.isfinite, "Whether x is neither nan nor infinite", to_bool=True)
-    _row("logical_not", "x: bool T", np.logical_not, "Not x", back)
+    _row("logical_not", "x: bool T", np.logical_not, "Not x", back, dims=lambda x: 1 - x)
     _row("bit_not", "x: bits T", np.invert, "All bits flipped", back)
 
 
@@ -173,16 +174,18 @@ def _binary() -> None:
     _row("maximum", ordered, np.maximum, "The greater one; nan when either is", swap, dims=numerics.maximum_dims)
     _row("minimum", ordered, np.minimum, "The lesser one; nan when either is", swap, dims=numerics.minimum_dims)
     _row("atan2", "x: float T, y: float T", np.arctan2, "The angle of the point (y, x), so atan2(1, 0) is half of pi")
-    _row("eq", "x: any T, y: any T", np.equal, "Whether x and y are equal", swap, to_bool=True)
-    _row("ne", "x: any T, y: any T", np.not_equal, "Whether x and y differ", swap, to_bool=True)
-    _row("lt", ordered, np.less, "Whether x is less than y", to_bool=True)
-    _row("le", ordered, np.less_equal, "Whether x is at most y", to_bool=True)
-    _row("gt", ordered, np.greater, "Whether x is greater than y", to_bool=True)
-    _row("ge", ordered, np.greater_equal, "Whether x is at least y", to_bool=True)
+    _row("eq", "x: any T, y: any T", np.equal, "Whether x and y are equal", swap, to_bool=True,
+         dims=lambda x, y: 1 - numerics.differ_dims(x, y))  # fmt: skip
+    _row("ne", "x: any T, y: any T", np.not_equal, "Whether x and y differ", swap, to_bool=True, dims=numerics.differ_dims)
+    _row("lt", ordered, np.less, "Whether x is less than y", to_bool=True, dims=numerics.less_dims)
+    _row("le", ordered, np.less_equal, "Whether x is at most y", to_bool=True, dims=lambda x, y: 1 - numerics.less_dims(y, x))
+    _row("gt", ordered, np.greater, "Whether x is greater than y", to_bool=True, dims=lambda x, y: numerics.less_dims(y, x))
+    _row("ge", ordered, np.greater_equal, "Whether x is at least y", to_bool=True,
+         dims=lambda x, y: 1 - numerics.less_dims(x, y))  # fmt: skip
     logic, bits, ints = "x: bool T, y: bool T", "x: bits T, y: bits T", "x: int T, y: int T"
-    _row("logical_and", logic, np.logical_and, "x and y", swap)
-    _row("logical_or", logic, np.logical_or, "x or y", swap)
-    _row("logical_xor", logic, np.logical_xor, "Either x or y", swap)
+    _row("logical_and", logic, np.logical_and, "x and y", swap, dims=np.bitwise_and)
+    _row("logical_or", logic, np.logical_or, "x or y", swap, dims=np.bitwise_or)
+    _row("logical_xor", logic, np.logical_xor, "Either x or y", swap, dims=np.bitwise_xor)
     _row("bit_and", bits, np.bitwise_and, "And of the bits", swap)
     _row("bit_or", bits, np.bitwise_or, "Or of the bits", swap)
     _row("bit_xor", bits, np.bitwise_xor, "Exclusive or of the bits", swap)
@@ -208,6 +211,9 @@ class Where(Op):
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
         return np.where(*operands)
+
+    def infer_value(self, call: Call, *operands: Elements) -> Sequence[Elements] | None:
+        return follow(call, lambda cond, x, y: np.where(cond.astype(bool), x, y), operands)
 
     def samples(self) -> Iterable[Sample]:
         cond = rng().random((2, 3)) < 0.5
@@ -255,14 +261,21 @@ class Cast(Op):
     """The same values in another element type.
 
     Numbers become bool by comparison with 0, floats integers by truncation; integers wrap; complex numbers lose their
-    imaginary part; strings are read and written as Python does. An integer of nan or of a float out of its range is undefined.
+    imaginary part. An integer of nan or of a float out of its range is undefined. Small floats that lack a value become
+    infinite or nan, or with `saturate` their greatest or least one. `rounding` is that of f8e8m0, which has powers of two
+    alone; it is undefined of negative numbers. Strings are read and written as Python does, or with `notation` c as C's
+    ``%.8g`` does (``%.17g`` of f64), where infinities are INF.
     """
 
     name = "cast"
     operands = operands("x: any")
-    attributes = {"dtype": attributes.DTYPE}
+    attributes = {
+        "dtype": attributes.DTYPE, "saturate": attributes.BOOL(False),
+        "rounding": attributes.choice("nearest", "up", "down")("nearest"),
+        "notation": attributes.choice("python", "c")("python"),
+    }  # fmt: skip
     traits = Trait.PURE | Trait.ELEMENTWISE | Trait.IDEMPOTENT
-    source = "numpy.ndarray.astype"
+    source = "numpy.ndarray.astype; ONNX Cast-28"
 
     def infer(self, call: Call) -> Sequence[Type]:
         return (Tensor(call["dtype"], call.shape(0)),)
@@ -271,7 +284,10 @@ class Cast(Op):
         target = call["dtype"]
         x = operands[0]
         if target.kind == "string":
-            return np.asarray(numerics.wide(x).astype(str).astype(object), object).reshape(x.shape)
+            texts = numerics.texts(x) if call["notation"] == "c" and x.dtype != object else numerics.wide(x).astype(str)
+            return np.asarray(texts.astype(object), object).reshape(x.shape)
+        if x.dtype == object and target.is_integer and call["notation"] == "c":
+            x = np.array([int(float(text)) if "." in text else int(text) for text in x.flat], object).reshape(x.shape)
         if x.dtype == object and target.is_float:
             x = x.astype(np.float64)
         if x.dtype == target.numpy:
@@ -280,11 +296,18 @@ class Cast(Op):
             x = x.real
         if target is bool_ and x.dtype != object:
             return compute(lambda x: x != 0, x, dtype=np.bool_)
+        if target is dtypes.f8e8m0:
+            return numerics.powers_of_two(x, call["saturate"], call["rounding"])
         small = target.bits < 8 or (target.bits == 8 and target.is_float)
         with np.errstate(all="ignore"):
+            if small and target.is_float and call["saturate"]:
+                most = float(ml_dtypes.finfo(target.numpy).max)
+                x = np.clip(numerics.wide(x), -most, most)
             return numerics.wide(x).astype(target.numpy) if small or x.dtype in numerics.SMALL else x.astype(target.numpy)
 
     def infer_value(self, call: Call, *operands: tuple[Dim, ...] | None) -> Sequence[tuple[Dim, ...] | None] | None:
+        if call["dtype"] is bool_:
+            return follow(call, lambda x: numerics.differ_dims(x, 0), operands)
         return held(call["dtype"], operands) if call["dtype"] in dtypes.INDEX else None
 
     def samples(self) -> Iterable[Sample]:
@@ -300,5 +323,54 @@ class Cast(Op):
         z = np.array([1 + 2j, 3, 1j, 0], np.complex64)
         for target in (dtypes.f32, bool_, dtypes.c128):
             yield sample(z, dtype=target, note=f"c64-{target}")
+        y = np.array([0.0, 1e30, -1e30, np.nan, np.inf, 0.3], np.float32)
+        for target in (dtypes.f8e4m3fn, dtypes.f8e4m3fnuz, dtypes.f8e5m2, dtypes.f8e5m2fnuz, dtypes.f8e8m0):
+            signed = y if target is not dtypes.f8e8m0 else np.abs(y)
+            yield sample(signed, dtype=target, saturate=True, note=f"saturated-{target}")
+        yield sample(y, dtype=dtypes.f8e5m2, note="overflowing-f8e5m2")
+        for rounding in ("up", "down"):
+            yield sample(np.array([0.3, 3, 4], np.float16), dtype=dtypes.f8e8m0, rounding=rounding, note=f"{rounding}-f8e8m0")
+        yield sample(np.array([-7, 300]), dtype=dtypes.string, notation="c", note="c-i64-str")
+        yield sample(np.array(["7", "-1"], object), dtype=dtypes.i32, notation="c", note="c-str-i32")
+        yield sample(y, dtype=dtypes.string, notation="c", note="c-f32-str")
         yield sample(np.float32(3), dtype=dtypes.i64, note="scalar")
         yield sample(x[:0], dtype=dtypes.i64, note="empty")
+
+
+@register
+class Bitcast(Op):
+    """The same bits, low ones first, read as another element type of as many."""
+
+    name = "bitcast"
+    operands = operands("x: any")
+    attributes = {"dtype": attributes.DTYPE}
+    traits = Trait.PURE | Trait.ELEMENTWISE | Trait.IDEMPOTENT
+    source = "ONNX BitCast-26; numpy.ndarray.view"
+
+    def infer(self, call: Call) -> Sequence[Type]:
+        source, target = call.dtype(0), call["dtype"]
+        if not source.bits == target.bits > 0:
+            raise call.error(f"{source} has not as many bits as {target}")
+        return (Tensor(target, call.shape(0)),)
+
+    def evaluate(self, call: Call, *operands: Any) -> Any:
+        return np.ascontiguousarray(operands[0]).view(call["dtype"].numpy).reshape(operands[0].shape)
+
+    def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
+        source, target = call.dtype(0), call["dtype"]
+        if source is target:
+            return b.identity(operands[0])
+        whole = source.is_integer or source is bool_
+        return b.cast(operands[0], dtype=target) if whole and target.is_integer else NotImplemented
+
+    def samples(self) -> Iterable[Sample]:
+        x = np.array([[-1.5, 0.0, 2.5]], np.float32)
+        for target in (dtypes.i32, dtypes.u32):
+            yield sample(x, dtype=target, note=f"f32-{target}")
+        yield sample(x.astype(np.float16), dtype=dtypes.bf16, note="f16-bf16")
+        yield sample(np.array([-1, 0, 7]), dtype=dtypes.u64, note="i64-u64")
+        yield sample(np.array([-1, 0, 7]), dtype=dtypes.f64, note="i64-f64")
+        yield sample(np.array([200, 3], np.uint8), dtype=dtypes.i8, note="u8-i8")
+        yield sample(np.array([True, False]), dtype=dtypes.u8, note="bool-u8")
+        yield sample(np.array([-1, 3], dtypes.i4.numpy), dtype=dtypes.u4, note="i4-u4")
+        yield sample(np.float32(1), dtype=dtypes.f32, note="same-scalar")

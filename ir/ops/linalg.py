@@ -108,6 +108,33 @@ class Linear(Op):
         yield sample(x[:0], w, bias, note="empty")
 
 
+@register
+class Det(Op):
+    """The determinants of the square matrices in the last two axes."""
+
+    name = "det"
+    operands = operands("x: float T")
+    source = "numpy.linalg.det"
+
+    def infer(self, call: Call) -> Sequence[Type]:
+        x = call.tensor(0)
+        shape: tuple[Dim, ...] = x.shape  # type: ignore[assignment]
+        if len(shape) < 2:
+            raise call.error("expects matrices", found=str(x))
+        call.unify(shape[-2], shape[-1], "rows and columns")
+        return (Tensor(x.dtype, shape[:-2]),)
+
+    def evaluate(self, call: Call, *operands: Any) -> Any:
+        return compute(np.linalg.det, *operands)
+
+    def samples(self) -> Iterable[Sample]:
+        x = rng().standard_normal((2, 3, 3)).astype(np.float32)
+        yield sample(x)
+        yield sample(x[0].astype(np.float16), note="f16")
+        yield sample(x.astype(np.float64), note="f64")
+        yield sample(np.zeros((2, 2), np.float32), note="singular")
+
+
 class _Equation:
     """An einsum equation applied to operands of known rank; an ellipsis is spelt out in letters of its own."""
 

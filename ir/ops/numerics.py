@@ -80,6 +80,33 @@ def unless_integer(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return rounded
 
 
+def powers_of_two(x: Any, saturate: bool, rounding: str) -> Array:
+    """As f8e8m0: the power of two above, below or nearest; what is beyond the least and greatest is nan, or one of these."""
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.float64)
+        mantissa, exponent = np.frexp(wide)
+        more = {"up": mantissa > 0.5, "down": mantissa > 1, "nearest": mantissa >= 0.75}[rounding]
+        exponent = np.where(wide == 0, -200, np.where(np.isinf(wide), 200, exponent - 1 + more))
+        inside = np.clip(exponent, -127, 127)
+        lost = np.isnan(wide) | (wide < 0) | (not saturate and inside != exponent)
+        codes = np.where(lost, 255, inside + 127).astype(np.uint8)
+    return codes.view(dtypes.f8e8m0.numpy)
+
+
+def texts(x: Any) -> Array:
+    """Numbers written as C's ``%.8g`` does, ``%.17g`` in f64; infinities as INF."""
+    form = "%.17g" if x.dtype == np.float64 else "%.8g"
+    words = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
+
+    def text(number: Any) -> str:
+        if isinstance(number, (bool, int)):
+            return str(int(number))
+        written = form % number
+        return words.get(written, written)
+
+    return np.array([text(number) for number in wide(x).reshape(-1).tolist()], object)
+
+
 erf: Final = np.vectorize(math.erf, otypes=[np.float64])
 """The error function, to double precision."""
 
@@ -89,13 +116,16 @@ erf: Final = np.vectorize(math.erf, otypes=[np.float64])
 MAX_FOLLOWED: Final = 64
 """Tensors with more elements are not followed as dims."""
 
+FOLLOWED: Final = dtypes.INDEX | dtypes.BOOL
+"""The element types that are followed."""
+
 Elements = tuple[Dim, ...] | None
 
 
 def follow(
     call: Call, function: Callable[..., Any], operands: Sequence[Elements], indices: Sequence[int] | None = None
 ) -> Sequence[Elements] | None:
-    """`infer_value` by an array function that also works on arrays of dims; only of i64 and i32.
+    """`infer_value` by an array function that also works on arrays of dims; only of i64 and i32, and of bools as 0 and 1.
 
     Ops that compute numbers, and do not only move them, ask `held` about the result.
 
@@ -108,7 +138,7 @@ def follow(
     arrays = []
     for index, elements in zip(range(len(operands)) if indices is None else indices, operands, strict=True):
         type = call.types[index]
-        if elements is None or not isinstance(type, Tensor) or type.shape is None or type.dtype not in dtypes.INDEX:
+        if elements is None or not isinstance(type, Tensor) or type.shape is None or type.dtype not in FOLLOWED:
             return None
         if any(dim.__class__ is not int for dim in type.shape):
             return None
@@ -149,6 +179,22 @@ def _div(x: Dim, y: Dim) -> Dim:
     return x // y if quotient is None else quotient
 
 
+def _differ(x: Dim, y: Dim) -> int:
+    answer = dims.same(x, y)
+    if answer is None:
+        raise ZeroDivisionError  # who asks gets no answer
+    return int(not answer)
+
+
+def _less(x: Dim, y: Dim) -> int:
+    lo, hi = dims.bounds(y - x)
+    if lo <= 0 < hi:
+        raise ZeroDivisionError
+    return int(lo > 0)
+
+
+differ_dims: Final = np.frompyfunc(_differ, 2, 1)
+less_dims: Final = np.frompyfunc(_less, 2, 1)
 div_dims: Final = np.frompyfunc(_div, 2, 1)
 floor_div_dims: Final = np.frompyfunc(lambda x, y: x // _divisor(y), 2, 1)
 mod_dims: Final = np.frompyfunc(lambda x, y: x % _divisor(y), 2, 1)

@@ -21,6 +21,12 @@ def einsum(c: Conversion, *xs: Value, equation: str) -> Any:
     return c.b.einsum(xs, equation=equation)
 
 
+@converts("Det")
+def det(c: Conversion, x: Value) -> Any:
+    """The determinants of square matrices."""
+    return c.b.det(x)
+
+
 @converts("Gemm")
 def gemm(
     c: Conversion, x: Value, y: Value, z: Value | None = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0,
