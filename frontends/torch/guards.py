@@ -64,13 +64,21 @@ def _answer(code: CodeType, offset: int) -> bool | None:
     place = at.get(offset)
     if place is None:
         return None
-    place += instructions[place].opname == "TO_BOOL"
-    jump = instructions[place]
-    if not jump.opname.startswith("POP_JUMP") or not jump.opname.endswith(("_IF_TRUE", "_IF_FALSE")):
+    found = jump_at(instructions, place)
+    if found is None:
         return None
+    place, jump = found, instructions[found]
     jumps = raises(instructions, at, at[jump.argval])
     falls = raises(instructions, at, place + 1)
     return None if jumps == falls else jump.opname.endswith("_TRUE") is falls
+
+
+def jump_at(instructions: list[dis.Instruction], place: int) -> int | None:
+    """The place of the jump that looks at the truth that is asked for at a place; None where none does."""
+    step = instructions[place]
+    place += step.opname == "TO_BOOL" or step.argrepr.startswith("bool(")  # a comparison may ask for the truth as well
+    name = instructions[place].opname
+    return place if name.startswith("POP_JUMP") and name.endswith(("_IF_TRUE", "_IF_FALSE")) else None
 
 
 def raises(instructions: list[dis.Instruction], at: dict[int, int], place: int) -> bool:

@@ -7,7 +7,7 @@ import linecache
 from functools import lru_cache
 from types import CodeType
 
-from isthmus.frontends.torch.guards import frames, raises
+from isthmus.frontends.torch.guards import frames, jump_at, raises
 from isthmus.frontends.torch.provenance import library
 from isthmus.ir.symbols import Question
 
@@ -31,15 +31,17 @@ def _question(code: CodeType, offset: int, answer: bool) -> Question | None:
     steps = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
     at = {each.offset: place for place, each in enumerate(steps)}
     place = max(at[each] for each in at if each <= offset)  # during a call the offset is that of the call's inline cache
-    branch = place + (steps[place].opname == "TO_BOOL")
-    jump = steps[branch]
-    jumps = jump.opname.startswith("POP_JUMP") and jump.opname.endswith(("_IF_TRUE", "_IF_FALSE"))
-    # What a jump looks at is what the step before it made.
-    text = _text(code.co_filename, steps[place - 1 if jumps else place])
+    branch = jump_at(steps, place)
+    operand = steps[place].opname.startswith("JUMP_IF_")  # of an `and` or `or` whose value is used
+    made = branch - 1 if branch is not None else place - operand  # what a jump looks at is what the step before it made
+    while steps[made].opname in ("COPY", "TO_BOOL"):
+        made -= 1
+    text = _text(code.co_filename, steps[made])
     if not text:
         return None
-    if not jumps:
-        return Question(text)
+    if branch is None:
+        return Question(text, answer if operand else None)
+    jump = steps[branch]
     there, next_to_it = at[jump.argval], branch + 1
     taken, other = (there, next_to_it) if jump.opname.endswith("_IF_TRUE") is answer else (next_to_it, there)
     if raises(steps, at, other):

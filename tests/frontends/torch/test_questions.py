@@ -92,6 +92,18 @@ def test_a_branch_in_one_line() -> None:
     assert asked(conditional).in_full.endswith(": `kept.shape[0] > 3` was answered yes; no is not in the graph")
 
 
+def part_of_a_value(boxes: torch.Tensor) -> torch.Tensor:
+    kept = boxes[boxes[:, 0] > 0]
+    many = kept.shape[0] > 3 and boxes.is_floating_point()
+    return kept[:3] if many else kept
+
+
+def test_an_operand_of_and_is_asked_by_itself() -> None:
+    question = asked(part_of_a_value).question
+    assert question is not None
+    assert (question.text, question.answer) == ("kept.shape[0] > 3", True)
+
+
 def test_what_would_raise() -> None:
     question = asked(raising).question
     assert question is not None
