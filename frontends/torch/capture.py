@@ -107,7 +107,7 @@ class TorchCaptured(Captured):
         return containers.unflatten(leaves, self.spec)
 
     def eager(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
-        untouched = Untouched(module for _, module in self.source.modules)
+        untouched = Untouched(self.source.stateful)
         scripts = script.untouched(self.source.modules)
         with torch.no_grad(), deep(), exporting(self.told), uncompiled(), untouched, scripts:
             if self.given is not None:
@@ -190,7 +190,7 @@ def capture(
     given = None if weights is None else Given(source, weight_files.open_weights(weights))
     notes: list[str] = []
 
-    untouched = Untouched(module for _, module in source.modules)
+    untouched = Untouched(source.stateful)
     asking: list[dict[str, Any]] = []
 
     def once(
@@ -207,7 +207,8 @@ def capture(
                 break
             except stdlib.Again as again:
                 asking.append(again.names)
-        changed = [f"{source.modules[place][0]}.{name}".lstrip(".") for place, name in untouched.changed]
+        paths = [*(path for path, _ in source.modules), ""]
+        changed = [f"{paths[place]}.{name}".lstrip(".") for place, name in untouched.changed]
         if changed:
             watch.watcher.notes.append(
                 f"the model sets {', '.join(changed)} on itself; the graph computes what the first call from here on does"

@@ -48,20 +48,21 @@ class Untouched:
     A context manager; what it was made from is put back at each exit.
 
     Args:
-        modules: the modules.
+        modules: the modules, and other objects.
 
     Attributes:
         changed: numbers, bools and texts among the attributes that were others at the last exit: the place of the module, and
             the name.
     """
 
-    def __init__(self, modules: Iterable[torch.nn.Module]) -> None:
+    def __init__(self, modules: Iterable[Any]) -> None:
         self._attributes = []
         self._containers: list[tuple[Any, Any]] = []
         self.changed: list[tuple[int, str]] = []
         self._gradients: list[tuple[torch.Tensor, bool, torch.Tensor | None]] = []
         for module in modules:
-            self._gradients += [(p, p.requires_grad, p.grad) for p in module._parameters.values() if p is not None]
+            parameters = getattr(module, "_parameters", {})
+            self._gradients += [(p, p.requires_grad, p.grad) for p in parameters.values() if p is not None]
             attributes = dict(module.__dict__)
             self._attributes.append((module.__dict__, attributes))
             # Most are registries of hooks that hold nothing.

@@ -25,6 +25,7 @@ class Source:
         module: the module that holds its weights; None for a plain function.
         modules: every module of the model by its path.
         dynamic_shapes: the dynamic sizes that it brings along, in the form of `Inputs`; None for none.
+        owner: the object that is no module, and whose attributes it may set; None for none.
     """
 
     call: Callable[..., Any]
@@ -32,6 +33,12 @@ class Source:
     module: torch.nn.Module | None
     modules: list[tuple[str, torch.nn.Module]]
     dynamic_shapes: Any = None
+    owner: Any = None
+
+    @property
+    def stateful(self) -> list[Any]:
+        """What holds attributes that running the model may change."""
+        return [*(module for _, module in self.modules), *([] if self.owner is None else [self.owner])]
 
     def names(self, wanted: Sequence[str]) -> dict[int, str]:
         """The name of each parameter and buffer by its id; the first ones in the state dict's order may be given.
@@ -93,7 +100,7 @@ class Source:
                 for key, tensor in registry.items():
                     own = f"{path}.{key}" if path else key
                     name = own if own in written else names.get(id(tensor))
-                    if tensor is None or name not in written:
+                    if tensor is None or name is None or name not in written:
                         continue
                     if id(tensor) not in copies:
                         copy = tensor.detach().clone()
@@ -128,11 +135,11 @@ def source_of(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sou
     if isinstance(module, torch.nn.Module):
         signature = partial(_forward(inner), *model.args, **model.keywords) if inner is module else model
         return Source(model, signature, module, list(module.named_modules()))
-    modules: dict[int, tuple[str, torch.nn.Module]] = {}
+    found: dict[int, tuple[str, torch.nn.Module]] = {}
     for name, held in _held(model):
         for path, part in (*getattr(held, "_orig_mod", held).named_modules(prefix=name), (name, held)):
-            modules.setdefault(id(part), (path, part))
-    return Source(model, model, None, list(modules.values()))
+            found.setdefault(id(part), (path, part))
+    return Source(model, model, None, list(found.values()), owner=_owner(model))
 
 
 def _forward(module: torch.nn.Module) -> Callable[..., Any]:
@@ -159,9 +166,7 @@ def _held(model: Any, seen: tuple[Any, ...] = ()) -> Iterator[tuple[str, torch.n
         yield from _modules([*enumerate(model.args), *model.keywords.items()])
         return
     function = getattr(model, "__func__", model if inspect.isroutine(model) else type(model).__call__)
-    owner = getattr(model, "__self__", None if inspect.isroutine(model) else model)
-    if not isinstance(owner, ModuleType):  # a builtin's
-        yield from _modules(getattr(owner, "__dict__", {}).items())
+    yield from _modules(getattr(_owner(model), "__dict__", {}).items())
     if isinstance(function, FunctionType):
         cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         closed = {name: contents for name, cell in cells for contents in _contents(cell)}
@@ -170,6 +175,15 @@ def _held(model: Any, seen: tuple[Any, ...] = ()) -> Iterator[tuple[str, torch.n
         for wrapped in closed.values():
             if isinstance(wrapped, (FunctionType, partial)) and not any(wrapped is each for each in (*seen, function)):
                 yield from _held(wrapped, (*seen, function))
+
+
+def _owner(model: Any) -> Any:
+    """The object that a method is of, or that can be called itself."""
+    if isinstance(model, partial):
+        return _owner(model.func)
+    owner = getattr(model, "__self__", None if inspect.isroutine(model) else model)
+    # A builtin is of its module; a class is no object that a model would write to.
+    return owner if hasattr(owner, "__dict__") and not isinstance(owner, (ModuleType, type)) else None
 
 
 def _contents(cell: CellType) -> list[Any]:

@@ -532,6 +532,30 @@ def test_functions_leave_the_modules_that_they_hold() -> None:
         assert any("the model writes to" in note for note in net.report.notes)
 
 
+def test_objects_are_left_as_they_were() -> None:
+    class Keeping:
+        kept: Any = None
+
+        def __init__(self) -> None:
+            self.calls = 0
+            self.log: list[Any] = []
+
+        def __call__(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            self.kept = x * 2
+            self.log.append(self.kept)
+            return self.kept + 1
+
+        def method(self, x: torch.Tensor) -> torch.Tensor:
+            return self(x)
+
+    thing = Keeping()
+    for model in (thing, thing.method, functools.partial(thing)):
+        net = isthmus.compile(model, T(3), dynamic_shapes=[{0: "N"}])
+        assert net.verify().ok
+        assert (thing.calls, thing.kept, thing.log) == (0, None, [])
+
+
 def test_no_model() -> None:
     for thing in (Plain, nn.Linear, 3, None, [nn.Linear(3, 3)]):
         with pytest.raises(UsageError, match="takes no such model"):
