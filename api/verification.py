@@ -10,9 +10,10 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from isthmus.ir.checks import check_inputs
+from isthmus.ir.dims import resolve, symbols
 from isthmus.ir.dtypes import from_numpy
 from isthmus.ir.errors import EvaluationError, MismatchError, UnavailableError, UsageError
-from isthmus.ir.graph import Graph, Node, Value
+from isthmus.ir.graph import Graph, Node, Value, type_symbols
 from isthmus.ir.op import Trait
 from isthmus.sizes import other_sizes
 from isthmus.tables import table, text
@@ -110,17 +111,20 @@ def compare(
     captured: Captured, run: Runner, calls: Sequence[Call] | None = None, *,
     seeds: int = 3, rtol: float = 1e-4, atol: float = 1e-5,
 ) -> VerifyReport:  # fmt: skip
-    """`verify`, with an error that tells when the model computes something else only because it is not being exported now."""
+    """`verify`, with an error that tells likely causes: that the model computes something else only because it is not being
+    exported now, or that the inputs break what was taken for granted of sizes that depend on data."""
+
+    def attempt(source: Captured) -> VerifyReport:
+        return verify(source, run, calls, seeds=seeds, rtol=rtol, atol=atol)
+
     try:
-        return verify(captured, run, calls, seeds=seeds, rtol=rtol, atol=atol)
+        return attempt(captured)
     except MismatchError as error:
         told = captured.as_captured()
-        if told is None:
+        if told is None or not _agrees(attempt, told):
+            if error.remedy is None and (taken := _of_data(captured.graph)):
+                error.remedy = f"check whether the inputs break what is taken for granted: {'; '.join(taken)}"
             raise
-        try:
-            verify(told, run, calls, seeds=seeds, rtol=rtol, atol=atol)
-        except MismatchError:
-            raise error from None
         places = f", which it asks at {', '.join(captured.asks)}" if captured.asks else ""
         raise MismatchError(
             f"{error.message}: it computes something else when it hears that it is being exported{places}, and the compiled "
@@ -129,6 +133,24 @@ def compare(
             found=error.found,
             remedy="compile with export_flags=False, or have the model compute the same either way",
         ) from None
+
+
+def _agrees(attempt: Callable[[Captured], VerifyReport], source: Captured) -> bool:
+    try:
+        attempt(source)
+    except MismatchError:
+        return False
+    return True
+
+
+def _of_data(graph: Graph) -> list[str]:
+    """What a graph takes for granted that its inputs' sizes do not tell."""
+    known = {symbol for value in graph.inputs for symbol in type_symbols(value.type)}
+    return [
+        assumption.in_full
+        for assumption in graph.symbols.assumptions
+        if not {symbol for side in (assumption.left, assumption.right) for symbol in symbols(resolve(side))} <= known
+    ]
 
 
 def verify(

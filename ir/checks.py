@@ -111,7 +111,8 @@ def check_sizes(symbols: Symbols, sizes: Mapping[Symbol, int], error: Raise = Ev
         except KeyError:
             continue
         if not holds:
-            raise error(f"the graph holds only for {assumption.told}", location=assumption.location, found=known or None)
+            found = "; ".join(filter(None, (known, str(assumption.question or ""))))
+            raise error(f"the graph holds only for {assumption.told}", location=assumption.location, found=found or None)
     for symbol in symbols.by_name.values():
         try:
             size = evaluate(resolve(symbol.dim), sizes)

@@ -16,7 +16,7 @@ from torch.export import Dim
 import isthmus
 from isthmus.backends.onnx import OnnxBackend
 from isthmus.cli import main
-from isthmus.errors import CaptureError
+from isthmus.errors import CaptureError, MismatchError
 from isthmus.ir.checks import assumptions
 
 HERE = __file__
@@ -42,6 +42,27 @@ def kept(boxes: torch.Tensor) -> torch.Tensor:
 
 def added(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x + y
+
+
+def many(x: torch.Tensor) -> torch.Tensor:
+    found = x[x > 0]
+    return found if found.shape[0] > 3 else found * 2
+
+
+def test_sizes_that_break_one_are_refused_with_what_was_asked() -> None:
+    net = isthmus.compile(kept, X, dynamic_shapes={"boxes": {0: "N"}})
+    with pytest.raises(isthmus.errors.UsageError, match="holds only for N >= 4") as caught:
+        net(X[:3])
+    assert "found: N=3; `boxes.shape[0] < 4` was answered no and goes on at line" in str(caught.value)
+
+
+def test_verification_tells_what_data_may_break() -> None:
+    net = isthmus.compile(many, X)
+    assert net.verify().ok
+    with pytest.raises(MismatchError, match="disagree on output") as caught:
+        net.verify([torch.arange(36.0).reshape(9, 4) - 33])
+    assert "remedy: check whether the inputs break what is taken for granted: u0 > 3 (at " in str(caught.value)
+    assert "`found.shape[0] > 3` was answered yes" in str(caught.value)
 
 
 def props(net: isthmus.Compiled, path: Path) -> dict[str, str]:
