@@ -9,8 +9,7 @@ from isthmus.frontends.onnx.conversion import Conversion
 from isthmus.frontends.onnx.ops.windows import halves, kernel_of, windows
 from isthmus.frontends.onnx.sizes import sizes as sizes_of
 from isthmus.frontends.onnx.table import converts
-from isthmus.ir import dtypes
-from isthmus.ir.dims import Dim, bounds, product
+from isthmus.ir.dims import Dim, bounds, maximum, minimum, product
 from isthmus.ir.graph import Value
 
 Ints = Sequence[int] | None
@@ -25,31 +24,6 @@ def conv(
     found = windows(c, x, kernel_of(c, weight, kernel_shape), strides, pads, dilations, auto_pad)
     x, numbers = found.fixed(c, x)
     return c.b.conv(x, weight, bias, strides=found.strides, pads=numbers, dilations=found.dilations, groups=group)
-
-
-@converts("ConvInteger")
-def conv_integer(
-    c: Conversion, x: Value, weight: Value, x_zero: Value | None = None, weight_zero: Value | None = None, *,
-    auto_pad: str = "NOTSET", dilations: Ints = None, group: int = 1, kernel_shape: Ints = None, pads: Ints = None,
-    strides: Ints = None,
-) -> Any:  # fmt: skip
-    """Of small integers less their zero points, in i32; the padding is of zero points."""
-    x = whole(c, x, x_zero)
-    weight = whole(c, weight, weight_zero, along=0)
-    return conv(c, x, weight, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads,
-                strides=strides)  # fmt: skip
-
-
-def whole(c: Conversion, x: Value, zero: Value | None, along: int | None = None) -> Any:
-    """Small integers as i32, less their zero point: one for all, or one for each place along an axis."""
-    x = c.b.cast(x, dtype=dtypes.i32)
-    if zero is None:
-        return x
-    zero = c.b.cast(zero, dtype=dtypes.i32)
-    behind = 0 if along is None else c.rank(x) - 1 - along
-    if c.rank(zero) == 1 and behind:
-        zero = c.b.unsqueeze(zero, axes=list(range(1, behind + 1)))
-    return c.b.sub(x, zero)
 
 
 @converts("ConvTranspose")
@@ -82,25 +56,19 @@ def conv_transpose(
 
 
 def _shared(totals: Sequence[Dim], upper: bool) -> list[Dim]:
-    """As `halves`; what is below 0, and widens the result, is halved towards 0, as in C."""
-    pads = halves(totals, upper)
-    count = len(totals)
-    for axis, total in enumerate(totals):
-        if bounds(total)[1] < 0:
-            half = -(-total // 2)
-            pads[axis], pads[axis + count] = (half, total - half) if upper else (total - half, half)
-    return pads
+    """As `halves`; what is below 0 widens the result at its end."""
+    pads = halves([maximum(0, total) for total in totals], upper)
+    return [*pads[: len(totals)], *(pad + minimum(0, total) for pad, total in zip(pads[len(totals) :], totals, strict=True))]
 
 
 def _trimmed(c: Conversion, y: Value, begins: Sequence[Dim], ends: Sequence[Dim]) -> Any:
-    """Cut off at the ends of the spatial axes, or widened with zeros where that is below 0."""
-    before, after = [[-pad if bounds(pad)[1] < 0 else 0 for pad in pads] for pads in (begins, ends)]
-    if any(not isinstance(pad, int) or pad for pad in (*before, *after)):
-        y = c.b.pad(y, before=[0, 0, *before], after=[0, 0, *after])
-    shape = c.shape(y)[2:]
-    starts = [0 if bounds(pad)[1] < 0 else pad for pad in begins]
-    stops = [size if bounds(pad)[1] < 0 else size - pad for size, pad in zip(shape, ends, strict=True)]
-    return c.b.slice(y, axes=list(range(2, 2 + len(shape))), starts=starts, ends=stops, steps=[1] * len(shape))
+    """Cut off at the ends of the spatial axes; behind, zeros where that is below 0."""
+    more = [maximum(0, -pad) for pad in ends]
+    count = len(more)
+    if more != [0] * count:
+        y = c.b.pad(y, before=[0] * (count + 2), after=[0, 0, *more])
+    stops = [size - maximum(0, pad) for size, pad in zip(c.shape(y)[2:], ends, strict=True)]
+    return c.b.slice(y, axes=list(range(2, 2 + count)), starts=list(begins), ends=stops, steps=[1] * count)
 
 
 @converts("DeformConv")

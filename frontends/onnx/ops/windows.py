@@ -53,7 +53,8 @@ class Windows:
         numbers = [pad for pad in self.pads if isinstance(pad, int)]
         if len(numbers) == len(self.pads):
             return x, numbers
-        padded = c.b.pad(x, c.same_type(fill, x), before=[0, 0, *self.begins], after=[0, 0, *self.ends])
+        fill = fill if isinstance(fill, Value) else c.same_type(0 if fill is None else fill, x)
+        padded = c.b.pad(x, fill, before=[0, 0, *self.begins], after=[0, 0, *self.ends])
         self.pads = [0] * len(self.pads)
         return padded, [0] * len(self.pads)
 
