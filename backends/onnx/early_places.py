@@ -11,23 +11,25 @@ from isthmus.backends.onnx.neural import shape_of
 from isthmus.backends.onnx.table import lowers
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, product, same
+from isthmus.ir.dims import Dim, ceildiv, product, same
 from isthmus.ir.graph import Node, Value
 
 
 @lowers("arange", below=11)
 def _arange(b: Builder, node: Node) -> Any:
-    """A constant; where the length is a size, the places of that many ones."""
-    attrs, (length,) = node.attrs, node.result.tensor.shape or (None,)
-    start, step, dtype = attrs["start"], attrs["step"], attrs["dtype"]
+    attrs, (length,) = node.attrs, node.result.tensor.shape or (0,)
+    found = _counted(b, attrs["start"], attrs["step"], length)
+    return found if attrs["dtype"] is dtypes.i64 else b.cast(found, dtype=attrs["dtype"])
+
+
+def _counted(b: Builder, start: Dim, step: Dim, length: Dim) -> Value:
+    """So many numbers from a start on, in steps: a constant, or the places of that many ones."""
     if isinstance(length, int) and isinstance(start, int) and isinstance(step, int):
-        return b.constant((start + step * np.arange(length)).astype(dtype.numpy), dtype)
-    if length is None:
-        return None
-    ones = b.nonzero(b.expand(b.constant(np.int64(1)), shape=[length]))
-    places = b.reshape(ones, shape=[length])
-    found = b.add(b.mul(places, b.size(step)), b.size(start))
-    return found if dtype is dtypes.i64 else b.cast(found, dtype=dtype)
+        return b.constant(start + step * np.arange(length))
+    found: Value = b.reshape(b.nonzero(b.expand(b.constant(np.int64(1)), shape=[length])), shape=[length])
+    if same(step, 1) is not True:
+        found = b.mul(found, b.size(step))
+    return found if same(start, 0) is True else b.add(found, b.size(start))
 
 
 # ---- parts
@@ -43,7 +45,7 @@ def _slice(b: Builder, node: Node, x: Value) -> Any:
         if step == 1 and isinstance(start, int) and (isinstance(end, int) or same(end, size) is True):
             plain.append((axis, start, end))
         else:
-            x = b.gather(x, b.arange(start=start, stop=end, step=step), axis=axis)
+            x = b.gather(x, _counted(b, start, step, ceildiv(end - start, step)), axis=axis)
     if len(plain) == len(attrs["axes"]):
         return None
     if not plain:

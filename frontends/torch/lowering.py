@@ -122,6 +122,7 @@ class Lowering:
     Attributes:
         b: builds the nodes, at the user's line.
         knowledge: what is known about values.
+        floats: 0-d values that are Python's floats, computed from sizes: in promotion they count as numbers.
         packings: how sequences were packed, by their batch sizes; see `isthmus.frontends.torch.aten.packed`.
         padded: the padded batch that packed elements are those of.
     """
@@ -129,6 +130,7 @@ class Lowering:
     def __init__(self, builder: Builder) -> None:
         self.b = builder
         self.knowledge = Known()
+        self.floats: set[Value] = set()
         self.packings: dict[Value, Any] = {}
         self.padded: dict[Value, Any] = {}
 
@@ -203,8 +205,10 @@ class Lowering:
         """
         groups: list[DType | None] = [None, None, None]
         for x in xs:
-            if isinstance(x, Value):
+            if isinstance(x, Value) and x not in self.floats:
                 rank, dtype = (0 if x.tensor.shape else 1), x.tensor.dtype
+            elif isinstance(x, Value):
+                rank, dtype = 2, dtype_of(torch.get_default_dtype())
             else:
                 rank, dtype = 2, _scalar_dtype(x)
             groups[rank] = _promoted(groups[rank], dtype)

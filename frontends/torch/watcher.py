@@ -328,7 +328,9 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         ratio: Ratio = node.expr
         b, w = self.w.b, self.w
         value: Value = b.div(w.tensor(ratio.num, dtypes.f64), w.tensor(ratio.den, dtypes.f64))
-        return b.sqrt(value) if ratio.root else value
+        value = b.sqrt(value) if ratio.root else value
+        w.floats.add(value)
+        return value
 
     # ---- ops
 

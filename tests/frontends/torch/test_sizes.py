@@ -47,6 +47,16 @@ def roots(x: torch.Tensor) -> Any:
     return torch.zeros(side), x / (w**0.5), x * (h * w) ** -0.5, x / torch.sym_sqrt(h)
 
 
+def promoted(x: torch.Tensor) -> Any:
+    """A float made of sizes is a number, and not a tensor, to what it meets."""
+    h, w = x.shape
+    whole, third = torch.arange(4), w / 3
+    return (
+        torch.full((h,), third), whole * third, whole + h**0.5, whole / third, third * x, torch.clamp(whole, max=third),
+        torch.where(whole > 1, third, 0.0), torch.full((2,), third, dtype=torch.float64), torch.tensor(third), whole > third,
+    )  # fmt: skip
+
+
 def extremes(x: torch.Tensor) -> Any:
     h, w = x.shape
     return torch.zeros(torch.sym_max(h, w)), x[: torch.sym_min(h, 3)], x[:4], x[-3:], x[2:], x[:, 1:-1]
@@ -87,7 +97,8 @@ def parts(x: torch.Tensor) -> Any:
 
 
 @pytest.mark.parametrize(
-    "function", [products, quotients, rounded_floats, roots, extremes, size_as_number, text, of_python, of_numpy, parts]
+    "function",
+    [products, quotients, rounded_floats, roots, promoted, extremes, size_as_number, text, of_python, of_numpy, parts],
 )
 def test_arithmetic(function: Callable[[torch.Tensor], Any]) -> None:
     agree(function, (torch.randn(8, 6),), dynamic=HW, sizes=OTHERS)
