@@ -126,12 +126,12 @@ def _max_unpool(e: Emitter, node: Node, x: str, indices: str) -> Any:
         refuse("ONNX counts the indices over the whole tensor")
     if len(node.attrs["shape"]) > 3:
         refuse("onnxruntime unpools over at most three axes")
-    windows = [_unpooled(node, *sizes) for sizes in zip(shape_of(node)[2:], node.attrs["shape"], strict=True)]
+    windows = [_unpooled(*sizes) for sizes in zip(shape_of(node)[2:], node.attrs["shape"], strict=True)]
     if None in windows:
         # The shape could be an operand, but then the standard counts the indices in that which kernel and strides give, and
         # onnxruntime in the one given.
         refuse("no kernel and strides give this shape")
-    kernel, strides = zip(*windows, strict=True)
+    kernel, strides = zip(*filter(None, windows), strict=True)
     return e.op("MaxUnpool", x, indices, kernel_shape=kernel, strides=strides)
 
 
@@ -139,10 +139,10 @@ STRIDES: Final = 16
 """Where sizes are no numbers, strides up to this are looked at."""
 
 
-def _unpooled(node: Node, size: Dim, wanted: Dim) -> tuple[int, int] | None:
+def _unpooled(size: Dim, wanted: Dim) -> tuple[int, int] | None:
     """A kernel and a stride, as great as may be, by which an axis becomes so long; None where there are none."""
-    whole = isinstance(size, int) and isinstance(wanted, int)
-    for stride in range(max(wanted // size, 1) if whole and size else STRIDES, 0, -1):  # type: ignore[type-var, operator]
+    known = isinstance(size, int) and isinstance(wanted, int) and size > 0
+    for stride in range(max(int(wanted) // int(size), 1) if known else STRIDES, 0, -1):  # type: ignore[arg-type]
         kernel = wanted - (size - 1) * stride
         if isinstance(kernel, int) and kernel >= 1:
             return kernel, stride
@@ -153,14 +153,17 @@ def _unpooled(node: Node, size: Dim, wanted: Dim) -> tuple[int, int] | None:
 def _unpool_over_all(b: Builder, node: Node, x: Value, indices: Value) -> Any:
     """Indices that `_planes` made of such as ONNX counts, for planes of this size, are taken as they were."""
     mod = indices.producer
-    pool = mod.operands[0].producer if mod is not None and mod.op.name == "mod" and mod.operands[0] is not None else None
-    if node.attrs["convention"] != "per_plane" or pool is None or pool.op.name != "max_pool_with_index":
+    if node.attrs["convention"] != "per_plane" or mod is None or mod.op.name != "mod":
         return None
-    if pool.attrs["convention"] != "flat" or mod.operands[0] is not pool.results[1] or not _is_plane(mod.operands[1], pool):
+    flat, divisor = mod.operands
+    pool = None if flat is None else flat.producer
+    if pool is None or pool.op.name != "max_pool_with_index" or pool.attrs["convention"] != "flat":
         return None
-    if b.graph.symbols.same(product(list(node.attrs["shape"])), product(shape_of(pool)[2:])) is not True:
+    if flat is not pool.results[1] or divisor is None or not _is_plane(divisor, pool):
         return None
-    return b.max_unpool(x, mod.operands[0], shape=node.attrs["shape"], convention="flat")
+    if b.graph.symbols.same(product(node.attrs["shape"]), product(shape_of(pool)[2:])) is not True:
+        return None
+    return b.max_unpool(x, flat, shape=node.attrs["shape"], convention="flat")
 
 
 @emits("avg_pool")
