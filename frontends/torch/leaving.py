@@ -127,7 +127,8 @@ def truth(watcher: Watcher, tensor: torch.Tensor) -> bool:
         if content is None:
             guard = guards.passing(watcher.provenance.outside)
             return escapes(watcher, "the truth", tensor) if guard is None else _checked(watcher, value, *guard)
-        what = f"a branch on sizes was decided to be {content}: `{asking(watcher.provenance).text}`"
+        told = watcher.sizes.question(bool(content)) or f"`{asking(watcher.provenance).text}`"
+        what = f"a branch on sizes was decided to be {content}: {told}"
         watcher.decided.append(Refusal(what, location=watcher.provenance.here()))
     return bool(content)
 
