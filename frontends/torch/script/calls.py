@@ -12,12 +12,13 @@ from torch.utils._python_dispatch import _pop_mode_temporarily
 
 from isthmus.frontends.torch.script import branches, containers, loops, numbers, tensors
 from isthmus.frontends.torch.script.interpreter import Interpreter
+from isthmus.ir.errors import UsageError
 from isthmus.ir.graph import Value
 
 if TYPE_CHECKING:
     from isthmus.frontends.torch.watcher import Watcher
 
-SCRIPTED: Final = (torch.jit.ScriptModule, torch._C.ScriptFunction)
+SCRIPTED: Final = (torch.jit.ScriptModule, torch._C.ScriptFunction, torch._C.ScriptMethod)
 """Scripted, traced and frozen models."""
 TABLES: Final = (branches, containers, loops, numbers, tensors)
 """Where the interpreter's ops and nodes are."""
@@ -48,7 +49,7 @@ def _call(i: Interpreter, graph: Any, arguments: Sequence[Any]) -> Any:
     with _pop_mode_temporarily():  # the interpreter hands ops to the watcher by itself
         scope, i.scope = i.scope, None
         try:
-            found = [i.leave(each) for each in i.run(graph, [i.enter(each) for each in arguments])]
+            found = i.run(graph, arguments)
         finally:
             i.scope = scope
     return found[0] if len(found) == 1 else tuple(found) if found else None
@@ -105,15 +106,23 @@ def kept(watcher: Watcher, buffers: Container[str]) -> dict[str, Value]:
 
 
 def signature(scripted: Any) -> Callable[..., Any]:
-    """A function whose parameters are those of a scripted function or module."""
-    schema = scripted.schema if isinstance(scripted, torch._C.ScriptFunction) else scripted.forward.schema
+    """A function whose parameters are those of a scripted function, method or module.
+
+    Raises:
+        UsageError: the module has no forward.
+    """
+    if isinstance(scripted, torch.jit.ScriptModule):
+        if not hasattr(scripted, "forward"):
+            raise UsageError("the scripted module has no forward", remedy="give one of its methods")
+        scripted = scripted.forward
+    own = not isinstance(scripted, torch._C.ScriptFunction)  # the module itself
     parameters = [
         inspect.Parameter(
             argument.name if argument.name.isidentifier() else f"input_{number}", inspect.Parameter.POSITIONAL_OR_KEYWORD,
             default=argument.default_value if argument.has_default_value() else inspect.Parameter.empty,
         )
-        for number, argument in enumerate(schema.arguments)
-    ][not isinstance(scripted, torch._C.ScriptFunction) :]  # fmt: skip
+        for number, argument in enumerate(scripted.schema.arguments[own:])
+    ]  # fmt: skip
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return scripted(*args, **kwargs)

@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from isthmus.frontends.torch.script.interpreter import OPS, Rerun, script_node, script_op
+from isthmus.frontends.torch.script.interpreter import OPS, script_node, script_op
+from isthmus.frontends.torch.script.sequences import (
+    alike,
+    grow,
+    item,
+    item_value,
+    joined,
+    kind_of_item,
+    length,
+    looked_at,
+    replaced,
+    sequence,
+    sliced,
+)  # fmt: skip
 from isthmus.frontends.torch.script.values import (
     UNSET,
     Dict,
@@ -23,130 +36,9 @@ from isthmus.frontends.torch.script.values import (
     kind_of,
 )  # fmt: skip
 from isthmus.ir.dtypes import i64
-from isthmus.ir.graph import Value
-from isthmus.ir.types import Sequence, Tensor
 
 if TYPE_CHECKING:
     from isthmus.frontends.torch.script.interpreter import Interpreter
-
-
-# ---- lists of which only data can tell the length
-
-
-def kind_of_item(x: Any) -> type:
-    """``torch.Tensor``, or what number an item is."""
-    return torch.Tensor if isinstance(x, torch.Tensor) else kind_of(x) or type(x)
-
-
-def looked_at(head: Head) -> Head:
-    """The head of a list whose items somebody looks at.
-
-    Raises:
-        Rerun: a loop has to be run anew, with the list as one of its values.
-    """
-    if head.growing is not None:
-        head.growing.look()
-        raise Rerun(head.growing)
-    return head
-
-
-def item_value(i: Interpreter, x: Any) -> Value:
-    """An item as a value that a sequence can hold."""
-    if not isinstance(x, torch.Tensor) and kind_of(x) is None:
-        i.refuse(
-            f"a list of {type(x).__name__} has a length that only data can tell",
-            "keep a list for each tensor, or put them into one tensor",
-        )
-    return i.value(x)
-
-
-def item(i: Interpreter, value: Value, kind: type) -> Any:
-    """An item of a sequence as the script sees it."""
-    return i.tensor(value) if kind is torch.Tensor else i.number(value, kind)
-
-
-def sequence(i: Interpreter, items: List, element: Tensor | None = None, kind: type | None = None) -> Head:
-    """All the items of a list as a sequence.
-
-    Args:
-        i: the interpreter.
-        items: the list, which stays as it is.
-        element: the type of the items, for a list without any.
-        kind: what the items are, for a list without any.
-    """
-    b = i.w.b
-    head = None if items.head is None else looked_at(items.head)
-    values = [item_value(i, each) for each in items.items]
-    if head is None:
-        kind = kind_of_item(items.items[0]) if items.items else kind
-        if element is None and not values:
-            i.refuse("an empty list is needed whose items nobody knows yet", "put the first item in before the loop or branch")
-        if values and all(element is None or value.type == element for value in values):
-            return Head(b.sequence_construct(values), kind or torch.Tensor)
-        found: Value = b.sequence_empty(type=element)
-        for value in values:
-            found = b.sequence_insert(found, value)
-        return Head(found, kind or torch.Tensor)
-    found = _unstacked(i, head)
-    for value in values:
-        found = b.sequence_insert(found, value)
-    return Head(found, head.kind)
-
-
-def _unstacked(i: Interpreter, head: Head) -> Value:
-    """The items of a head as a sequence; those of a stacked one are put in one by one."""
-    assert head.value is not None
-    if not head.stacked:
-        return head.value
-    b, w = i.w.b, i.w
-    slice_type = Tensor(head.value.tensor.dtype, w.dims(head.value)[1:])
-    start = b.sequence_empty(type=slice_type)
-
-    def body(inner: Any, turn: Value, items: Value, piece: Value) -> list[Value]:
-        return [inner.constant(True), inner.sequence_insert(items, piece)]
-
-    graph = b.subgraph([Tensor(i64, ()), start.type, slice_type], body)
-    found: Value = b.emit("loop", [None, None, start, head.value], {"carried": 1}, [graph]).results[0]
-    return found
-
-
-def length(i: Interpreter, items: List) -> Any:
-    """The number of items."""
-    if items.head is None:
-        return len(items.items)
-    head = looked_at(items.head)
-    assert head.value is not None
-    if head.stacked:
-        count = i.watcher.sizes.give(i.w.dims(head.value)[0])
-    else:
-        count = i.number(i.w.b.sequence_length(head.value), int)
-    return count + len(items.items) if items.items else count
-
-
-def joined(i: Interpreter, items: List, axis: int, new: bool) -> torch.Tensor:
-    """The items of a list with a head, stacked along a new axis or concatenated."""
-    assert items.head is not None
-    head = looked_at(items.head)
-    assert head.value is not None
-    aten = torch.ops.aten
-    if head.stacked:
-        first = i.tensor(head.value)
-        if items.items:
-            first = i.op(aten.cat.default, List([first, i.op(aten.stack.default, List(items.items, None), 0)], None), 0)
-        rank = i.w.rank(i.value(first))
-        axis = axis % rank if new else axis % (rank - 1)
-        if new:
-            return i.op(aten.movedim.int, first, 0, axis)
-        apart = i.op(aten.movedim.int, first, 0, axis)
-        return i.op(aten.flatten.using_ints, apart, axis, axis + 1)
-    whole = sequence(i, items)
-    assert whole.value is not None
-    assert isinstance(whole.value.type, Sequence)
-    element = whole.value.type.element
-    if not isinstance(element, Tensor) or element.shape is None:
-        i.refuse("a list of tensors of different ranks is put together")
-    axis %= len(element.shape) + new or 1
-    return i.tensor(i.w.b.sequence_concat(whole.value, axis=axis, new_axis=new))
 
 
 @script_op("aten::stack")
@@ -183,13 +75,11 @@ def _len(i: Interpreter, x: Any) -> Any:
     return x.shape[0] if isinstance(x, torch.Tensor) else len(x.items if isinstance(x, Dict) else x)
 
 
-def _index(i: Interpreter, items: Any, index: Any) -> int:
-    """The place of an item in a list whose length is known."""
-    if is_known(index):
-        if not -len(items) <= index < len(items):
-            raise IndexError("list index out of range")
-        return int(index) % len(items)
-    return -1
+def _index(items: Any, index: int) -> int:
+    """The place of an item, counted from the front."""
+    if not -len(items) <= index < len(items):
+        raise IndexError("list index out of range")
+    return index % len(items)
 
 
 @script_op("aten::__getitem__", "aten::select.t")
@@ -198,21 +88,17 @@ def _getitem(i: Interpreter, x: Any, key: Any) -> Any:
         return x.items[_key(i, key)]
     if isinstance(x, str):
         return x[key]
-    if x.head is None and is_known(key):
-        return x.items[_index(i, x.items, key)]
-    if x.head is None and all(is_known(each) and each == x.items[0] for each in x.items[1:]) and len(x.items) > 1:
-        return x.items[0]
-    head = x.head
-    if head is not None and is_known(key) and -len(x.items) <= key < 0:
-        return x.items[key]
-    if head is not None and looked_at(head).stacked and not x.items:
-        value = i.w.b.gather(head.value, i.w.tensor(i.dim(key), i64), axis=0)
-        return item(i, value, head.kind)
-    if head is None and kind_of_item(x.items[0]) is not torch.Tensor:
-        stacked = i.value(OPS["aten::tensor"](i, x))
-        return item(i, i.w.b.gather(stacked, i.w.tensor(i.dim(key), i64), axis=0), kind_of_item(x.items[0]))
-    whole = sequence(i, x)
-    return item(i, i.w.b.sequence_at(whole.value, i.w.tensor(i.dim(key), i64)), whole.kind)
+    if is_known(key) and (x.head is None or -len(x.items) <= key < 0):
+        return x.items[_index(x.items, key) if x.head is None else key]
+    place = i.w.tensor(i.dim(key), i64)
+    if x.head is None and alike(i, x.items):
+        kind = kind_of_item(x.items[0])
+        whole = i.value(i.op(torch.ops.aten.stack.default, List([i.tensor(item_value(i, each)) for each in x.items], None), 0))
+        return item(i, i.w.b.gather(whole, place, axis=0), kind)
+    if x.head is not None and looked_at(x.head).stacked and not x.items:
+        return item(i, i.w.b.gather(x.head.value, place, axis=0), x.head.kind)
+    found = sequence(i, x)
+    return item(i, i.w.b.sequence_at(found.value, place), found.kind)
 
 
 @script_op("aten::_set_item")
@@ -220,36 +106,18 @@ def _setitem(i: Interpreter, x: Any, key: Any, new: Any) -> Any:
     i.change(x)
     if isinstance(x, Dict):
         x.items[_key(i, key)] = new
-    elif x.head is None and is_known(key):
-        x.items[_index(i, x.items, key)] = new
-    elif x.head is not None and is_known(key) and -len(x.items) <= key < 0:
-        x.items[key] = new
+    elif is_known(key) and (x.head is None or -len(x.items) <= key < 0):
+        x.items[_index(x.items, key) if x.head is None else key] = new
+    elif x.head is None and alike(i, [*x.items, new]):
+        b, place = i.w.b, i.w.tensor(i.dim(key), i64)
+        place = b.where(b.lt(place, 0), b.add(place, len(x.items)), place)
+        value, kind = item_value(i, new), kind_of_item(new)
+        x.items = [
+            item(i, b.where(b.eq(place, number), value, item_value(i, each)), kind) for number, each in enumerate(x.items)
+        ]
     else:
-        x.head, x.items = _replaced(i, sequence(i, x), key, new), []
+        x.head, x.items = replaced(i, sequence(i, x), key, new), []
     return x
-
-
-def _replaced(i: Interpreter, whole: Head, key: Any, new: Any) -> Head:
-    """A sequence with another item at a place, which is taken apart around it."""
-    b = i.w.b
-    place = i.w.tensor(i.dim(key), i64)
-    count = b.sequence_length(whole.value)
-    place = b.where(b.lt(place, 0), b.add(place, count), place)
-    assert whole.value is not None
-    assert isinstance(whole.value.type, Sequence)
-    start, value = b.sequence_empty(type=whole.value.type.element), item_value(i, new)
-    merged = b.sequence_insert(start, value)
-    if merged.type != start.type:  # sizes differ from item to item
-        start = b.sequence_empty(type=merged.type.element)
-
-    def body(inner: Any, turn: Value, items: Value) -> list[Value]:
-        old = inner.sequence_at(whole.value, turn)
-        then = inner.subgraph([], lambda b: [b.sequence_insert(items, value)], "then")
-        other = inner.subgraph([], lambda b: [b.sequence_insert(items, old)], "else")
-        return [inner.constant(True), inner.emit("if", [inner.eq(turn, place)], {}, [then, other]).results[0]]
-
-    graph = b.subgraph([Tensor(i64, ()), start.type], body)
-    return Head(b.emit("loop", [count, None, start], {"carried": 1}, [graph]).results[0], whole.kind)
 
 
 @script_op("aten::append")
@@ -265,26 +133,7 @@ def _extend(i: Interpreter, x: List, more: List) -> None:
     if more.head is None or (x.head is None and not x.items):
         x.head, x.items = more.head or x.head, x.items + list(more.items)
     else:
-        _grow(i, x, more)
-
-
-def _grow(i: Interpreter, x: List, more: List) -> None:
-    """Puts the items of one sequence behind those of another."""
-    b = i.w.b
-    start, rest = sequence(i, x), sequence(i, more)
-    assert start.value is not None
-    assert rest.value is not None
-    assert isinstance(start.value.type, Sequence)
-    assert isinstance(rest.value.type, Sequence)
-    if start.value.type != rest.value.type:
-        i.refuse("two lists of lengths that only data can tell are put together, and their items have different sizes")
-
-    def body(inner: Any, turn: Value, items: Value) -> list[Value]:
-        return [inner.constant(True), inner.sequence_insert(items, inner.sequence_at(rest.value, turn))]
-
-    graph = b.subgraph([Tensor(i64, ()), start.value.type], body)
-    found = b.emit("loop", [b.sequence_length(rest.value), None, start.value], {"carried": 1}, [graph]).results[0]
-    x.head, x.items = Head(found, start.kind), []
+        grow(i, x, more)
 
 
 @script_op("aten::insert")
@@ -292,18 +141,28 @@ def _insert(i: Interpreter, x: List, key: Any, new: Any) -> None:
     i.change(x)
     if x.head is None and is_known(key):
         x.items.insert(key, new)
-    else:
-        i.refuse("an item is put into a list at a place or of a length that only data can tell", "append it")
+        return
+    b = i.w.b
+    whole = sequence(i, x)
+    count = b.sequence_length(whole.value)
+    place = i.w.tensor(i.dim(key), i64)
+    place = b.minimum(b.maximum(b.where(b.lt(place, 0), b.add(place, count), place), 0), count)
+    x.head, x.items = Head(b.sequence_insert(whole.value, item_value(i, new), place), whole.kind), []
 
 
 @script_op("aten::pop")
 def _pop(i: Interpreter, x: Any, key: Any = -1, default: Any = UNSET) -> Any:
     i.change(x)
     if isinstance(x, Dict):
-        return x.items.pop(key) if default is UNSET else x.items.pop(key, default)
-    if not is_known(key) or (x.head is not None and not -len(x.items) <= key < 0):
+        return x.items.pop(_key(i, key)) if default is UNSET else x.items.pop(_key(i, key), default)
+    if is_known(key) and (x.head is None or -len(x.items) <= key < 0):
+        return x.items.pop(key)
+    if key not in (0, -1):
         i.refuse("an item is taken out of a list, which only data can tell", "keep the items in a tensor")
-    return x.items.pop(key)
+    found = _getitem(i, x, key)
+    rest = sliced(i, x, 1, None, 1) if key == 0 else sliced(i, x, None, -1, 1)
+    x.head, x.items = rest.head, []
+    return found
 
 
 @script_op("aten::clear")
@@ -344,36 +203,7 @@ def _slice(i: Interpreter, x: List, start: Any, end: Any, step: Any) -> List:
         return List(x.items[start:end:step], i.scope)
     if start in (0, None) and (end is None or (is_known(end) and end >= 2**62)):
         return List(list(x.items), i.scope, x.head)
-    return _sliced(i, x, start, end, step)
-
-
-def _sliced(i: Interpreter, x: List, start: Any, end: Any, step: Any) -> List:
-    """A part of a list between places that only data can tell, taken out item by item."""
-    if step != 1:
-        i.refuse("every second or further item is taken out of a list of a length that only data can tell")
-    b, w = i.w.b, i.w
-    whole = sequence(i, x)
-    assert whole.value is not None
-    assert isinstance(whole.value.type, Sequence)
-    count = b.sequence_length(whole.value)
-
-    def place(given: Any, default: Value) -> Value:
-        if given is None:
-            return default
-        at = w.tensor(i.dim(given), i64)
-        at = b.where(b.lt(at, 0), b.add(at, count), at)
-        found: Value = b.minimum(b.maximum(at, 0), count)
-        return found
-
-    first, last = place(start, w.tensor(0, i64)), place(end, count)
-    empty = b.sequence_empty(type=whole.value.type.element)
-
-    def body(inner: Any, turn: Value, items: Value) -> list[Value]:
-        return [inner.constant(True), inner.sequence_insert(items, inner.sequence_at(whole.value, inner.add(turn, first)))]
-
-    graph = b.subgraph([Tensor(i64, ()), empty.type], body)
-    found = b.emit("loop", [b.sub(last, first), None, empty], {"carried": 1}, [graph]).results[0]
-    return List([], i.scope, Head(found, whole.kind))
+    return sliced(i, x, start, end, step)
 
 
 def _of_known(what: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import linecache
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
+from torch.utils import _pytree as pytree
 
 from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.control import region
 from isthmus.frontends.torch.lowering import dtype_of
-from isthmus.frontends.torch.provenance import is_library_file
+from isthmus.frontends.torch.script.notation import ENUMERATIONS, NUMBER_OF_DTYPE, module_path, overload_of, place
 from isthmus.frontends.torch.script.values import (
     NUMBERS,
     Box,
@@ -88,7 +87,6 @@ class Interpreter:
         w: the lowerings' helper.
         scope: the part of the run that the nodes go to; None outside of all branches and loops.
         modules: modules by torch's own handle.
-        depth: how many loops there are around.
     """
 
     def __init__(self, watcher: Watcher) -> None:
@@ -96,15 +94,14 @@ class Interpreter:
         self.w = watcher.w
         self.scope: Scope | None = None
         self.modules: dict[Any, Instance] = {}
-        self.depth = 0
 
     # ---- blocks and nodes
 
     def run(self, graph: Any, arguments: Sequence[Any]) -> list[Any]:
-        """The results of a graph."""
-        outer, before = self.watcher.provenance.script, self.watcher.provenance.path[-1]
+        """The results of a graph, for Python."""
+        outer = self.watcher.provenance.script
         try:
-            return self.block(graph, {}, arguments, before)
+            return [self.leave(each) for each in self.block(graph, {}, [self.enter(each) for each in arguments])]
         except IsthmusError as error:
             error.location = error.location or self.location
             raise
@@ -115,7 +112,7 @@ class Interpreter:
         finally:
             self.watcher.provenance.script = outer
 
-    def block(self, block: Any, env: dict[int, Any], arguments: Sequence[Any], path: str = "") -> list[Any]:
+    def block(self, block: Any, env: dict[int, Any], arguments: Sequence[Any]) -> list[Any]:
         """The results of a block on these arguments."""
         for value, argument in zip(block.inputs(), arguments, strict=True):
             env[value.unique()] = argument
@@ -153,7 +150,7 @@ class Interpreter:
         if op is not None:
             found = op(self, *arguments)
             return [found] if node.outputsSize() else []
-        overload = _overload(name)
+        overload = overload_of(name)
         if overload is None:
             self.refuse(f"the op {kind} of TorchScript is not carried over")
         if torch._C._dispatch_has_kernel(name):
@@ -174,7 +171,8 @@ class Interpreter:
         if isinstance(value, torch.Tensor) and value.dim():
             name = node.output().debugName()
             if name.startswith("self."):  # a parameter of a frozen module
-                self.watcher.names.setdefault(id(value), name.removeprefix("self."))
+                path = self.watcher.provenance.path[-1]
+                self.watcher.names.setdefault(id(value), f"{path}{name[4:]}" if path else name[5:])
         return self.enter(value)
 
     # ---- ops of torch
@@ -183,7 +181,8 @@ class Interpreter:
         """Has the watcher write down an ATen op."""
         args, kwargs = [], {}
         declared = overload._schema.arguments
-        dtype = next((x.dtype for x in arguments if isinstance(x, torch.Tensor)), None)
+        tensors = {each.name: x.dtype for each, x in zip(declared, arguments, strict=False) if isinstance(x, torch.Tensor)}
+        dtype = tensors.get("self", next(iter(tensors.values()), None))
         for argument, given in zip(declared, arguments, strict=False):
             passed = self.passed(given, argument, dtype)
             if argument.kwarg_only:
@@ -193,12 +192,10 @@ class Interpreter:
         try:
             return self.watcher.__torch_dispatch__(overload, (), args, kwargs)
         except (TypeError, AttributeError) as error:
-            if any(isinstance(each, Scalar) for each in arguments):
-                raise CaptureError(
-                    f"{overload} takes a number that only data can tell, which is not carried over",
-                    location=self.location, remedy="compute with tensors",
-                ) from error  # fmt: skip
-            raise
+            if all(is_known(each) or isinstance(each, torch.Tensor) for each in pytree.tree_leaves((args, kwargs, arguments))):
+                raise
+            told = f"{overload} takes a number that only sizes or data can tell, which is not carried over"
+            raise CaptureError(told, location=self.location, remedy="compute with tensors, or use a fixed number") from error
 
     def passed(self, x: Any, argument: Any, dtype: torch.dtype | None) -> Any:
         """An argument as an op takes it."""
@@ -206,7 +203,7 @@ class Interpreter:
             return x
         real = str(argument.real_type)
         if isinstance(x, int) and not isinstance(x, bool):
-            for word, of_number in _ENUMERATIONS.items():
+            for word, of_number in ENUMERATIONS.items():
                 if word in real:
                     return of_number[x]
             return x
@@ -266,7 +263,9 @@ class Interpreter:
         if isinstance(x, List):
             return [self.leave(each) for each in self.flat(x, "the items of a list that leaves the script")]
         if isinstance(x, Instance):
-            return x
+            if x.module is None:
+                self.refuse(f"an object of the class {x.type} leaves the script", "return its tensors")
+            return x.module
         if isinstance(x, Dict):
             return {key: self.leave(each) for key, each in x.items.items()}
         if isinstance(x, tuple):
@@ -372,9 +371,9 @@ class Interpreter:
 
     def here(self, node: Any) -> Location:
         """The line of a node."""
-        file, line, function = _place(node.sourceRange())
+        file, line, function = place(node.sourceRange())
         outer = self.watcher.provenance.script
-        path = ".".join(part for part in (self.watcher.provenance.path[-1], _path(node.getModuleHierarchy())) if part)
+        path = ".".join(part for part in (self.watcher.provenance.path[-1], module_path(node.getModuleHierarchy())) if part)
         if not file and outer is not None:
             return outer
         return Location(file, line, function, path)
@@ -476,59 +475,8 @@ class Rerun(Exception):
 
 
 _COMPARED: Final = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
-_DTYPES: Final = dict(enumerate((
-    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
-    torch.complex32, torch.complex64, torch.complex128, torch.bool,
-))) | {
-    15: torch.bfloat16, 23: torch.float8_e5m2, 24: torch.float8_e4m3fn, 25: torch.float8_e5m2fnuz,
-    26: torch.float8_e4m3fnuz, 27: torch.uint16, 28: torch.uint32, 29: torch.uint64,
-}  # fmt: skip
-"""Dtypes by their numbers in c10::ScalarType, as which TorchScript has them."""
-NUMBER_OF_DTYPE: Final = {dtype: number for number, dtype in _DTYPES.items()}
-_ENUMERATIONS: Final[dict[str, Any]] = {
-    "ScalarType": _DTYPES,
-    "MemoryFormat": (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d),
-    "Layout": (torch.strided, torch.sparse_coo, torch.sparse_csr),
-}
-
-
-def dtype_of_number(number: int) -> torch.dtype:
-    """The dtype that TorchScript has as this number."""
-    return _DTYPES[number]
 
 
 def _like(old: tuple[Any, ...], items: list[Any]) -> tuple[Any, ...]:
     """A tuple, or a named one where the old one is."""
     return type(old)(*items) if hasattr(old, "_fields") else tuple(items)
-
-
-@lru_cache(1024)
-def _overload(name: str) -> Any:
-    """The op of this name; None for none."""
-    namespace, _, rest = name.partition("::")
-    base, _, overload = rest.partition(".")
-    packet = getattr(getattr(torch.ops, namespace), base, None)
-    return None if packet is None else getattr(packet, overload or "default", None)
-
-
-_SCRIPTED: Final = re.compile(r'File "(.*)", line (\d+)')
-_TRACED: Final = re.compile(r"^(.*)\((\d+)\): (.*)$", re.MULTILINE)
-
-
-@lru_cache(4096)
-def _place(source: str) -> tuple[str, int, str]:
-    """File, line and function of a node; those of the first place outside torch where a trace tells several."""
-    scripted = _SCRIPTED.search(source)
-    if scripted is not None:
-        function = re.search(r"def (\w+)", source)
-        return scripted[1], int(scripted[2]), function[1] if function else ""
-    places = [(each[1], int(each[2]), each[3]) for each in _TRACED.finditer(source)]
-    return next((each for each in places if not is_library_file(each[0])), places[0] if places else ("", 0, ""))
-
-
-@lru_cache(1024)
-def _path(hierarchy: str) -> str:
-    """The path of a module, from such as ``sub(Sub).l(Linear)``."""
-    names = [part.partition("(")[0] for part in re.split(r"\.(?![^(]*\))", hierarchy)]
-    return ".".join(name for name in names if name and name not in ("UNKNOWN_INSTANCE", "SELF"))
-

@@ -196,28 +196,24 @@ class Loop:
         with i.at(self.location):
             for first, plan in self._everything():
                 plan.start(self, first)
-        i.depth += 1
-        try:
-            with i.within("body") as self.scope:
-                graph = self.scope.graph
-                turn = graph.add_input(Tensor(i64, ()), "turn")
-                arguments = iter([graph.add_input(type) for type in self.types])
-                most = bounds(i.dim(self.trip))[1]
-                with i.at(self.location):
-                    number = self.number(turn, int, (0, INF if most == INF else max(0, most - 1)))
-                    values = [plan.enter(self, first, arguments) for first, plan in zip(self.first, self.plans, strict=True)]
-                    for box, (first, plan) in self.boxes.items():
-                        i.change(box)
-                        box.restore(plan.enter(self, first, arguments))
-                    for plan in self.written.values():
-                        plan.enter(self, Snap(None), arguments)
-                going, *outs = i.block(self.body, self.env, [number + self.offset if self.offset else number, *values])
-                condition = i.truth(going)
-                self._outs = [snap(i, each) for each in outs]
-                self._after = {box: content(i, box) for box in self.scope.changed}
-                self._last = {entry: entry.value for entry in self.scope.written}
-        finally:
-            i.depth -= 1
+        with i.within("body") as self.scope:
+            graph = self.scope.graph
+            turn = graph.add_input(Tensor(i64, ()), "turn")
+            arguments = iter([graph.add_input(type) for type in self.types])
+            most = bounds(i.dim(self.trip))[1]
+            with i.at(self.location):
+                number = self.number(turn, int, (0, INF if most == INF else max(0, most - 1)))
+                values = [plan.enter(self, first, arguments) for first, plan in zip(self.first, self.plans, strict=True)]
+                for box, (first, plan) in self.boxes.items():
+                    i.change(box)
+                    box.restore(plan.enter(self, first, arguments))
+                for plan in self.written.values():
+                    plan.enter(self, Snap(None), arguments)
+            going, *outs = i.block(self.body, self.env, [number + self.offset if self.offset else number, *values])
+            condition = i.truth(going)
+            self._outs = [snap(i, each) for each in outs]
+            self._after = {box: content(i, box) for box in self.scope.changed}
+            self._last = {entry: entry.value for entry in self.scope.written}
         return condition
 
     def _everything(self) -> Iterator[tuple[Snap, Plan]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from isthmus.frontends.torch.aliases import Entry, doubt
-from isthmus.frontends.torch.script.containers import kind_of_item
+from isthmus.frontends.torch.script.sequences import kind_of_item
 from isthmus.frontends.torch.script.states import (
     Snap,
     as_maybe,
@@ -355,6 +355,11 @@ class Growing(Plan):
         self.kind = self.kind or kind or made_kind
         element = merged(i, merged(i, self.element, before), made)
         appended = out.parts
+        if any(each.value is None and kind_of(each.what) is None for each in appended):
+            i.refuse(
+                "a list of neither tensors nor numbers has a length that only data can tell",
+                "keep a list for each tensor", _word(appended[-1]),
+            )  # fmt: skip
         if self.scanned:
             kept = out.head is not None and out.head.growing is self
             if out.head is None:  # the first run, on the list itself

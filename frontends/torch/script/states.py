@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 
 from isthmus.frontends.torch.aliases import Entry, doubt
-from isthmus.frontends.torch.script import containers
-from isthmus.frontends.torch.script.containers import kind_of_item
+from isthmus.frontends.torch.script import sequences
 from isthmus.frontends.torch.script.interpreter import Unjoinable
+from isthmus.frontends.torch.script.sequences import kind_of_item
 from isthmus.frontends.torch.script.values import NUMBERS, UNSET, Dict, Head, Instance, List, Maybe, Scope, is_known, kind_of
 from isthmus.ir.dims import Dim, symbols
 from isthmus.ir.dtypes import bool_
@@ -337,7 +337,7 @@ class Join:
 def sequence_of(i: Interpreter, x: Snap, element: Tensor | None, kind: type | None) -> Head:
     """The items of a list as a sequence, in the graph that is open."""
     tensors = [each.what if each.value is None else i.tensor(each.value) for each in x.parts]
-    return containers.sequence(i, List(tensors, None, x.head), element, kind)
+    return sequences.sequence(i, List(tensors, None, x.head), element, kind)
 
 
 def _all(parts: Iterable[Rebuild], results: Results) -> list[Any]:

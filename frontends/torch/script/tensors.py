@@ -10,13 +10,9 @@ import torch
 
 from isthmus.frontends.torch import aliases
 from isthmus.frontends.torch.lowering import Lowering, torch_dtype
-from isthmus.frontends.torch.script.interpreter import (
-    NUMBER_OF_DTYPE,
-    Raised,
-    dtype_of_number,
-    script_node,
-    script_op,
-)  # fmt: skip
+from isthmus.frontends.torch.script.interpreter import Raised, script_node, script_op
+from isthmus.frontends.torch.script.notation import NUMBER_OF_DTYPE, dtype_of_number
+from isthmus.frontends.torch.script.sequences import joined
 from isthmus.frontends.torch.script.values import NUMBERS, UNSET, Head, List, Scalar, is_known, kind_of
 from isthmus.ir.dims import Dim, bounds
 from isthmus.ir.dtypes import bool_, i64
@@ -102,10 +98,13 @@ def _tensor(i: Interpreter, x: Any, dtype: Any = None, device: Any = None, grad:
     wanted = None if dtype is None else dtype_of_number(dtype)
     if isinstance(x, torch.Tensor):
         return x if wanted is None else i.op(_aten.to.dtype, x, dtype, False, False, None)
-    if is_known(x):
+    if isinstance(x, List) and x.head is not None:
+        found, kind = joined(i, x, 0, True), x.head.kind
+    elif is_known(x):
         return fresh(i, torch.tensor(i.leave(x), dtype=wanted, device=device))
-    found = _stacked(i, x)
-    kind = {torch.int64: int, torch.float64: float, torch.bool: bool}.get(found.dtype)
+    else:
+        found = _stacked(i, x)
+        kind = float if found.dtype is torch.float64 else int
     target = wanted or (torch.get_default_dtype() if kind is float else found.dtype)
     return found if target is found.dtype else i.op(_aten.to.dtype, found, NUMBER_OF_DTYPE[target], False, False, None)
 
@@ -285,7 +284,9 @@ def _python(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
 @script_node("prim::fork")
 def _fork(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
     """A part that may run beside the others; it runs at once."""
-    found = i.block(node.g("Subgraph"), {}, [env[value.unique()] for value in node.inputs()])
+    graph = node.g("Subgraph").copy()
+    torch._C._jit_pass_inline(graph)
+    found = i.block(graph, {}, [env[value.unique()] for value in node.inputs()])
     return [found[0] if len(found) == 1 else tuple(found)]
 
 
