@@ -34,6 +34,8 @@ FREE_BYTES: Final = 256
 """What a constant may take without replacing others: less than the node that made it takes in a file, names included."""
 GROWTH: Final = 32
 """A model may grow by one part in so many for the sake of nodes that go together."""
+MOST_BYTES: Final = 1 << 28
+"""Nothing larger is computed on the way to a constant, unless the weights of the model are larger themselves."""
 
 _ANY: Final = 1 << 62
 
@@ -147,6 +149,7 @@ class _Folding:
 
     def run(self) -> None:
         changed = False
+        self.held = sum(held.nbytes for held in self.graph.weights())
         self.paid = self.worth_it()
         for node in self.graph.walk():
             if self.foldable(node):
@@ -204,7 +207,7 @@ class _Folding:
             for other in others:
                 members[home] += members[other]
                 component.update(dict.fromkeys(members.pop(other), home))
-        left = sum(held.nbytes for held in self.graph.weights()) // GROWTH
+        left = self.held // GROWTH
         paid: set[Node] = set()
         for nodes in members.values():
             inside: set[Any] = set(nodes)
@@ -223,6 +226,7 @@ class _Folding:
             and not node.regions
             and all(value is None or value.producer in known or value.weight is not None for value in node.operands)
             and all(isinstance(result.type, Tensor) and _is_static(result.type) for result in node.results)
+            and all(_bytes(result.tensor) <= max(MOST_BYTES, self.held) for result in node.results)
             and not any(True for value in node.attrs.values() for _ in attributes.symbols_in(value))
         )
 

@@ -101,7 +101,7 @@ def texts(x: Any) -> Array:
     def text(number: Any) -> str:
         if isinstance(number, (bool, int)):
             return str(int(number))
-        written = form % number
+        written: str = form % number
         return words.get(written, written)
 
     return np.array([text(number) for number in wide(x).reshape(-1).tolist()], object)

@@ -163,9 +163,14 @@ def tile(c: Conversion, x: Value, repeats: Value) -> Any:
 
 @converts("Tile")
 def tile_old(c: Conversion, x: Value, tiles: Value, axis: Value) -> Any:
-    """Repeated along one axis."""
+    """Repeated along one axis; both numbers are of the input's element type."""
+    at, count = c.known(axis), c.known(tiles)
     repeats: list[Dim] = [1] * c.rank(x)
-    (at,) = places(c, c.need(axis, "axes"), len(repeats))
-    counts = tiles if tiles.tensor.dtype in dtypes.INDEX else c.b.cast(tiles, dtype=dtypes.i64)
-    (repeats[at],) = sizes(c, counts, "repeats", lo=0)
+    if at is None:
+        c.opaque("the axis depends on data")
+    place = c.axis(int(at.item()), len(repeats))
+    if count is None:
+        (repeats[place],) = sizes(c, c.b.cast(tiles, dtype=dtypes.i64), "repeats", lo=0)
+    else:
+        repeats[place] = int(count.item())
     return c.b.tile(x, repeats=repeats)

@@ -1,0 +1,186 @@
+"""Other shapes, from sizes that are known, symbolic, or data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx_models import agrees, f32, i64, imported, model, text
+
+from isthmus.errors import FileError
+
+
+@pytest.mark.parametrize("shape", ["3, 4", "0, -1", "-1, 6", "2, 0, 3, 1", "-1"])
+def test_reshape_to_numbers(shape: str) -> None:
+    count = shape.count(",") + 1
+    proto = model(f"(float[N, 2, 6] x) => (float y) <int64[{count}] s = {{{shape}}}> {{ y = Reshape(x, s) }}")
+    sizes = (1, 2) if shape.startswith(("0", "-")) else (1,) if shape == "3, 4" else ()
+    agrees(proto, *(f32(n, 2, 6) for n in ()), *([f32(n, 2, 6)] for n in sizes))
+
+
+def test_a_shape_computed_from_sizes_is_an_attribute() -> None:
+    proto = model("""(float[N, C, H, W] x) => (float y)
+        <int64 zero = {0}, int64[1] axes = {0}, int64 three = {3}, int64[1] rest = {-1}> {
+        s = Shape(x)
+        n = Gather(s, zero)
+        w = Gather(s, three)
+        n1 = Unsqueeze(n, axes)
+        w1 = Unsqueeze(w, axes)
+        t = Concat<axis = 0>(n1, rest, w1)
+        y = Reshape(x, t)
+    }""")
+    assert text(proto) == """\
+symbol N in [0, inf]
+symbol C in [0, inf]
+symbol H in [0, inf]
+symbol W in [0, inf]
+graph @main(%x: f32[N, C, H, W]) {
+  %y: f32[N, C*H, W] = reshape(%x) {shape=[N, C*H, W]}
+  return %y
+}"""
+    agrees(proto, [f32(2, 3, 4, 5)], [f32(1, 2, 3, 4)])
+
+
+def test_arithmetic_and_choices_of_sizes_are_followed() -> None:
+    proto = model("""(float[N, 4, 6] x) => (float y)
+        <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] minus = {-1}, int64[3] given = {-1, 2, -1}> {
+        s = Shape(x)
+        lead = Slice(s, zero, one)
+        h = Shape<start = -2, end = -1>(x)
+        half = Div(h, two)
+        w = Shape<start = 2>(x)
+        more = Mul(w, half)
+        t = Concat<axis = 0>(lead, half, more)
+        unknown = Equal(given, minus)
+        u = Where(unknown, t, given)
+        y = Reshape(x, u)
+    }""")
+    assert "reshape(%x) {shape=[N, 2, 12]}" in text(proto)
+    agrees(proto, [f32(2, 4, 6)])
+
+
+def test_what_torch_writes_for_expand_is_an_expand() -> None:
+    proto = model("""(float[N, 1, D] x, float[M, T] like) => (float y)
+        <int64[1] minus = {-1}, int64 one = {1}, int64[1] a = {0}> {
+        s = Shape(like)
+        t = Gather(s, one)
+        t1 = Unsqueeze(t, a)
+        wanted = Concat<axis = 0>(minus, t1, minus)
+        count = Shape(wanted)
+        ones = ConstantOfShape<value = int64[1] {1}>(count)
+        kept = Mul(ones, minus)
+        keep = Equal(wanted, kept)
+        shape = Where(keep, ones, wanted)
+        y = Expand(x, shape)
+    }""")
+    assert text(proto).splitlines()[-3:-1] == [
+        "  %y: f32[N, T, D] = expand(%x) {shape=[N, T, D]}",
+        "  return %y",
+    ]
+    agrees(proto, [f32(2, 1, 3), f32(5, 4)], [f32(1, 1, 2), f32(1, 6)])
+
+
+def test_a_shape_that_is_data_may_keep_sizes_and_leave_one_open() -> None:
+    proto = model("(float[N, 3, 4] x, int64[3] s) => (float y) { y = Reshape(x, s) }")
+    agrees(proto, [f32(2, 3, 4), i64(0, -1, 2)], [f32(1, 3, 4), i64(4, 0, 1)], [f32(2, 3, 4), i64(-1, 1, 0)])
+    agrees(model("(float[N] x, int64[2] s) => (float y) { y = Reshape<allowzero = 1>(x, s) }"), [f32(0), i64(5, 0)])
+    agrees(model("(float[1, 1] x, int64[0] s) => (float y) { y = Reshape(x, s) }"), [f32(1, 1), i64()])
+
+
+def test_reshape_whose_shape_is_an_attribute() -> None:
+    proto = model("(float[2, 6] x) => (float y) { y = Reshape<shape = [0, 3, -1]>(x) }", 1)
+    agrees(proto, [f32(2, 6)], wanted=[f32(2, 6).reshape(2, 3, 2)])
+
+
+@pytest.mark.parametrize("shape", ["0, -1", "-1, -1", "5, -1", "2, 3, 0"])
+def test_shapes_that_do_not_fit_are_told(shape: str) -> None:
+    count = shape.count(",") + 1
+    proto = model(f"(float[{'0, 2' if shape[0] == '0' else '2, 3'}] x) => (float y) "
+                  f"<int64[{count}] s = {{{shape}}}> {{ y = Reshape(x, s) }}")  # fmt: skip
+    with pytest.raises(FileError):
+        imported(proto)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, None), (1, 3), (-2, None), (-9, 9), (2, 1), (0, -1)])
+def test_parts_of_shapes(start: int, end: int | None) -> None:
+    attributes = f"start = {start}" + (f", end = {end}" if end is not None else "")
+    agrees(model(f"(float[N, 3, M] x) => (int64 y) {{ y = Shape<{attributes}>(x) }}"), [f32(2, 3, 4)], [f32(0, 3, 1)])
+
+
+def test_size_of_symbols() -> None:
+    agrees(model("(float[N, 3, M] x, float z) => (int64 y, int64 w) { y = Size(x) w = Size(z) }"),
+           [f32(2, 3, 4), np.float32(1)], [f32(0, 3, 4), np.float32(1)])  # fmt: skip
+
+
+def test_axes_of_size_one() -> None:
+    agrees(model("(float[1, N, 1] x) => (float y) <int64[2] a = {0, -1}> { y = Squeeze(x, a) }"), [f32(1, 3, 1)])
+    agrees(model("(float[1, 3, 1] x) => (float y) { y = Squeeze(x) }"), [f32(1, 3, 1)])
+    agrees(model("(float[1, N, 1] x) => (float y) { y = Squeeze<axes = [2]>(x) }", 9), [f32(1, 3, 1)])
+    agrees(model("(float[N] x) => (float y) <int64[2] a = {-1, 0}> { y = Unsqueeze(x, a) }"), [f32(3)])
+    agrees(model("(float[N] x) => (float y) { y = Unsqueeze<axes = [0, 2]>(x) }", 9), [f32(3)])
+    agrees(model("(float x) => (float y) <int64[1] a = {0}> { y = Unsqueeze(x, a) }"), [np.float32(3)])
+
+
+def test_a_symbolic_size_is_taken_not_to_be_one() -> None:
+    graph = imported(model("(float[1, N] x) => (float y) { y = Squeeze(x) }"))
+    assert graph.symbols.by_name["N"].lo == 2
+
+
+@pytest.mark.parametrize("axes", [(0, 2), (-1, 1), (1, 2), (-4, -1)])
+def test_axes_that_are_data(axes: tuple[int, ...]) -> None:
+    agrees(model("(float[N, 3] x, int64[2] a) => (float y) { y = Unsqueeze(x, a) }"), [f32(2, 3), i64(*axes)])
+    x = np.expand_dims(f32(2, 3), axes)
+    agrees(model("(float[A, B, C, D] x, int64[2] a) => (float y) { y = Squeeze(x, a) }"), [x, i64(*axes)])
+
+
+@pytest.mark.parametrize("axis", [-3, -1, 0, 1, 3])
+def test_flatten(axis: int) -> None:
+    agrees(model(f"(float[N, 3, M] x) => (float y) {{ y = Flatten<axis = {axis}>(x) }}"), [f32(2, 3, 4)], [f32(1, 3, 2)])
+
+
+def test_flatten_of_a_scalar() -> None:
+    agrees(model("(float x) => (float y) { y = Flatten<axis = 0>(x) }"), [np.float32(2)])
+
+
+def test_transpose() -> None:
+    agrees(model("(float[N, 3, M] x) => (float y, float z) { y = Transpose(x) z = Transpose<perm = [1, 0, 2]>(x) }"),
+           [f32(2, 3, 4)])  # fmt: skip
+    agrees(model("(float x) => (float y) { y = Transpose(x) }"), [np.float32(2)])
+
+
+@pytest.mark.parametrize(("dims", "shape", "sizes"), [
+    ("3, 1", "3, 4", (3, 1)), ("3, 1", "2, 1, 6", (3, 1)), ("N, 1", "1, 4", (3, 1)), ("N", "1", (5,)), ("N, 4", "4", (2, 4)),
+    ("1", "0", (1,)), ("0, 1", "1, 3", (0, 1)),
+])  # fmt: skip
+def test_expand_to_numbers(dims: str, shape: str, sizes: tuple[int, ...]) -> None:
+    count = shape.count(",") + 1
+    proto = model(f"(float[{dims}] x) => (float y) <int64[{count}] s = {{{shape}}}> {{ y = Expand(x, s) }}")
+    agrees(proto, [f32(*sizes)])
+    data = model(f"(float[{dims}] x, int64[{count}] s) => (float y) {{ y = Expand(x, s) }}")
+    agrees(data, [f32(*sizes), i64(*map(int, shape.split(",")))])
+
+
+def test_either_size_may_be_the_one_that_is_repeated() -> None:
+    proto = model("(float[N] x, float[M] like) => (float y) { s = Shape(like) y = Expand(x, s) }")
+    agrees(proto, [f32(3), f32(1)], [f32(1), f32(4)], [f32(2), f32(2)])
+
+
+def test_a_number_expanded_to_terabytes_is_not_computed() -> None:
+    proto = model("""() => (float y) <float one = {1}, int64[2] s = {4000000, 4000000}, int64 at = {3}> {
+        whole = Expand(one, s)
+        rows = Gather(whole, at)
+        y = ReduceMax<keepdims = 0>(rows)
+    }""")
+    assert "expand" in text(proto)
+
+
+def test_tile() -> None:
+    agrees(model("(float[N, 2] x) => (float y) <int64[2] r = {2, 3}> { y = Tile(x, r) }"), [f32(2, 2)], [f32(0, 2)])
+    proto = model("(float[N, 2] x, int64[2] r) => (float y) { y = Tile(x, r) }")
+    agrees(proto, [f32(2, 2), i64(2, 3)], [f32(1, 2), i64(0, 1)], [f32(3, 2), i64(1, 1)])
+
+
+def test_tile_along_one_axis() -> None:
+    proto = model("(float[N, 2] x) => (float y) <float tiles = {3}, float axis = {1}> { y = Tile(x, tiles, axis) }", 5)
+    agrees(proto, [f32(3, 2)], wanted=[np.tile(f32(3, 2), (1, 3))])
+    proto = model("(float[N, 2] x, float tiles) => (float y) <float axis = {0}> { y = Tile(x, tiles, axis) }", 5)
+    agrees(proto, [f32(3, 2), np.float32(2)], wanted=[np.tile(f32(3, 2), (2, 1))])
