@@ -83,12 +83,20 @@ def _dynamic_quantize(e: Emitter, node: Node, x: str) -> Any:
     return e.op("DynamicQuantizeLinear", x, results=3)
 
 
+def _same_type(node: Node) -> None:
+    x, zero = node.operands[0], node.operands[7]
+    if x is not None and zero is not None and x.tensor.dtype is not zero.tensor.dtype:
+        refuse("onnxruntime gives what x is of")
+
+
 @emits("qlinear_matmul")
 def _qlinear_matmul(e: Emitter, node: Node, *operands: str) -> Any:
     _scalars(node, 1, 2, 6, 7)
+    _same_type(node)
     return e.op("QLinearMatMul", *operands)
 
 
 @emits("qlinear_conv")
 def _qlinear_conv(e: Emitter, node: Node, *operands: str | None) -> Any:
+    _same_type(node)
     return e.op("QLinearConv", *operands, **_windows(node, 3))

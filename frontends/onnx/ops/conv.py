@@ -41,7 +41,8 @@ def conv_transpose(
         sizes = c.shape(x)[2:]
         axes = zip(sizes, found.strides, found.spans(), extra, strict=True)
         wholes = [(size - 1) * stride + span + more for size, stride, span, more in axes]
-        wanted = list(output_shape or [size * stride for size, stride in zip(sizes, found.strides, strict=True)])[-count:]
+        strided = [size * stride for size, stride in zip(sizes, found.strides, strict=True)]
+        wanted: Sequence[Dim] = output_shape[-count:] if output_shape else strided
         totals = [full - size for full, size in zip(wholes, wanted, strict=True)]
         if not output_shape:
             totals = [total if bounds(total)[0] >= 0 else 0 for total in totals]

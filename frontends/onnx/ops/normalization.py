@@ -31,7 +31,7 @@ def batch_normalization(
     if not training_mode:
         return _batch_norm(c, x, scale, bias, mean, var, epsilon)
     own = _statistics(c, x, _but_channels(c, x))
-    y = _batch_norm(c, x, scale, bias, *own, epsilon)
+    y = _batch_norm(c, x, scale, bias, own[0], own[1], epsilon)
     return (y, *_running(c, (mean, var), own, momentum))
 
 
@@ -68,7 +68,7 @@ def _old(
     training = any(c.wanted[1:])
     own = _statistics(c, x, _but_channels(c, x) if spatial else [0]) if training else [mean, var]
     if spatial:
-        y = _batch_norm(c, x, scale, bias, *own, epsilon)
+        y = _batch_norm(c, x, scale, bias, own[0], own[1], epsilon)
     else:
         factor = c.b.div(scale, c.b.sqrt(c.b.add(own[1], c.same_type(epsilon, x))))
         y = c.b.add(c.b.mul(c.b.sub(x, own[0]), factor), bias)

@@ -63,10 +63,10 @@ def average_pool(
         return c.b.avg_pool(x, kernel=found.kernel, strides=found.strides, pads=found.pads, ceil_mode=bool(ceil_mode),
                             count_include_pad=bool(count_include_pad))  # fmt: skip
     ones = c.b.expand(c.same_type(1, x), shape=[1, 1, *c.shape(x)[2:]])
+    within = found
     if count_include_pad:
-        pads_only = Windows(found.kernel, found.strides, [1] * found.count, list(found.pads))
-        ones = c.b.pad(ones, c.same_type(1, x), before=[0, 0, *pads_only.begins], after=[0, 0, *pads_only.ends])
-    within = Windows(found.kernel, found.strides, found.dilations, [0] * 2 * found.count if count_include_pad else found.pads)
+        ones = c.b.pad(ones, c.same_type(1, x), before=[0, 0, *found.begins], after=[0, 0, *found.ends])
+        within = Windows(found.kernel, found.strides, found.dilations, [0 for _ in found.pads])
     return c.b.div(_sums(c, x, found, bool(ceil_mode)), _sums(c, ones, within, bool(ceil_mode)))
 
 
@@ -77,10 +77,11 @@ def _sums(c: Conversion, x: Value, found: Windows, ceil_mode: bool) -> Any:
         return c.b.avg_pool(x, kernel=found.kernel, strides=found.strides, pads=pads, ceil_mode=ceil_mode, divisor=1)
     batch, channels, *sizes = c.shape(x)
     if ceil_mode:  # room for the last windows, which start within the input or what is before it
-        ends = zip(found.spans(), found.strides, pads[found.count :], strict=True)
-        pads = [*pads[: found.count], *(min(end + stride - 1, span - 1) for span, stride, end in ends)]  # type: ignore[type-var]
+        for axis, (span, stride) in enumerate(zip(found.spans(), found.strides, strict=True), found.count):
+            assert isinstance(span, int)
+            pads[axis] = min(pads[axis] + stride - 1, span - 1)
     flat = c.b.reshape(x, shape=[batch * channels, 1, *sizes])
-    ones = c.b.constant(np.ones((1, 1, *found.kernel), x.tensor.dtype.numpy))
+    ones = c.b.expand(c.same_type(1, x), shape=[1, 1, *found.kernel])
     y = c.b.conv(flat, ones, None, strides=found.strides, pads=pads, dilations=found.dilations, groups=1)
     return c.b.reshape(y, shape=[batch, channels, *c.shape(y)[2:]])
 
@@ -91,8 +92,7 @@ def lp_pool(
     kernel_shape: Ints = None, p: float = 2, pads: Ints = None, strides: Ints = None,
 ) -> Any:  # fmt: skip
     """The p-norm of each window."""
-    kernel: list[Dim] = list(kernel_shape or ())
-    found = windows(c, x, kernel, strides, pads, dilations, auto_pad)
+    found = windows(c, x, list(kernel_shape or ()), strides, pads, dilations, auto_pad)
     return _root(c, _sums(c, _power(c, x, p), found, bool(ceil_mode)), p)
 
 

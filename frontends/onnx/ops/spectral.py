@@ -86,7 +86,7 @@ def stft(
 ) -> Any:  # fmt: skip
     """Transforms of windows that move along signals; of complex ones always to all frequencies."""
     b, dtype = c.b, signal.tensor.dtype
-    batch, time, *rest = c.shape(signal)
+    _, time, *rest = c.shape(signal)
     (hop,) = sizes(c, step, "steps", 1)
     if window is not None:
         frame = c.shape(window)[0]

@@ -55,7 +55,7 @@ class Windows:
             return x, numbers
         fill = fill if isinstance(fill, Value) else c.same_type(0 if fill is None else fill, x)
         padded = c.b.pad(x, fill, before=[0, 0, *self.begins], after=[0, 0, *self.ends])
-        self.pads = [0] * len(self.pads)
+        self.pads = [0 for _ in self.pads]
         return padded, [0] * len(self.pads)
 
 
@@ -76,9 +76,9 @@ def windows(
     if count < 1 or any(length != count for length in lengths):
         raise c.malformed(f"kernel, strides, dilations and pads do not fit an input of rank {c.rank(x)}")
     if auto_pad == "VALID":
-        found.pads = [0] * 2 * count
+        found.pads = [0 for _ in found.pads]
     elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        totals = []
+        totals: list[Dim] = []
         for size, span, stride in zip(c.shape(x)[2:], found.spans(), found.strides, strict=True):
             totals.append(maximum(0, span - 1 if stride == 1 else (ceildiv(size, stride) - 1) * stride + span - size))
         found.pads = halves(totals, upper=auto_pad == "SAME_UPPER")
@@ -89,8 +89,9 @@ def windows(
 
 def halves(totals: Sequence[Dim], upper: bool) -> list[Dim]:
     """Pads that share totals between begin and end; of an odd one the end has more, or the begin."""
-    less, more = [total // 2 for total in totals], [total - total // 2 for total in totals]
-    return [*less, *more] if upper else [*more, *less]
+    less: list[Dim] = [total // 2 for total in totals]
+    more: list[Dim] = [total - total // 2 for total in totals]
+    return less + more if upper else more + less
 
 
 def kernel_of(c: Conversion, weight: Value, kernel_shape: Sequence[int] | None) -> list[Dim]:
