@@ -42,10 +42,11 @@ class Plan:
         single: there is one result and it is a tensor.
         listed: the only result is a list.
         pointwise: it is elementwise.
+        aside: it has to do with no tensor, such as one that tells a version, and is run as it is.
     """
 
     __slots__ = (
-        "arguments", "defaults", "function", "functional", "geometry", "listed", "lists", "name", "names", "packet",
+        "arguments", "aside", "defaults", "function", "functional", "geometry", "listed", "lists", "name", "names", "packet",
         "parameters", "pointwise", "returned", "returns", "single", "values", "view", "writes",
     )  # fmt: skip
 
@@ -73,6 +74,7 @@ class Plan:
         self.defaults = {name: default for _, name, default, _ in self.arguments}
         self.returns = len(schema.returns)
         kinds = [str(result.type) for result in schema.returns]
+        self.aside = not any("Tensor" in kind for kind in (*kinds, *(str(argument.type) for argument in schema.arguments)))
         self.single = kinds == ["Tensor"]
         self.listed = len(kinds) == 1 and kinds[0].startswith("List[")
         self.pointwise = torch.Tag.pointwise in func.tags

@@ -350,6 +350,9 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
                 found = special(self, *args, **kwargs)
                 if found is not NotImplemented:
                     return found
+            if plan.aside and plan.function is None:
+                with torch._C._DisableTorchDispatch():
+                    return func(*args, **kwargs)
             if plan.function is None and (plan.functional is None or plan_of(plan.functional).function is None):
                 found = self._decomposed(func, args, kwargs)
                 if found is not NotImplemented:

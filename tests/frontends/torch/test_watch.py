@@ -282,3 +282,17 @@ def test_caches_that_outlive_a_call() -> None:
     for _ in range(2):  # the second time the cache holds a tensor of the first capture
         agree(model, (torch.randn(3),))
     torch.testing.assert_close(model(torch.zeros(3)), torch.tensor([0.0, 2.0, 4.0]))
+
+
+def test_an_op_that_has_to_do_with_no_tensor_is_run_as_it_is() -> None:
+    versions: list[int] = []
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        versions.append(torch.ops.torchvision._cuda_version())  # as torchvision does when it is imported
+        return x + 1
+
+    import torchvision  # noqa: F401
+
+    capture(model, (torch.ones(2),))
+    assert versions
+    assert versions[0] == torch.ops.torchvision._cuda_version()
