@@ -54,7 +54,7 @@ class Pruned(BaseModel):
             fallen = self.recorded - self.reaching
             found.append(f"{fallen} of {self.recorded} nodes reach no output and fall away: {_modules(self.modules)}")
         if self.unused:
-            sizes = f"{self.unused_bytes / 1e6:.1f} of {self.parameter_bytes / 1e6:.1f} MB"
+            sizes = f"{_size(self.unused_bytes)} of {_size(self.parameter_bytes)}"
             found.append(f"{self.unused} of {self.parameters} parameters, {sizes}, go unused: {_modules(self.unused_modules)}")
         return found
 
@@ -141,6 +141,14 @@ def _paths(name: str) -> list[str]:
     """The paths of the modules that a parameter is in, the outermost first, the model itself left out."""
     words = name.split(".")[:-1]
     return [".".join(words[:count]) for count in range(1, len(words) + 1)]
+
+
+def _size(nbytes: int) -> str:
+    """Bytes in a unit that suits their number."""
+    for unit, each in (("MB", 1e6), ("kB", 1e3)):
+        if nbytes >= each:
+            return f"{nbytes / each:.1f} {unit}"
+    return f"{nbytes} bytes"
 
 
 def _modules(counts: Mapping[str, int]) -> str:

@@ -14,6 +14,7 @@ from torch import nn
 
 import isthmus
 from isthmus.errors import IsthmusWarning
+from isthmus.pruning import Pruned
 
 HERE = __file__
 
@@ -57,7 +58,7 @@ def test_a_print_between_two_layers_keeps_both(capsys: pytest.CaptureFixture[str
     assert found is not None
     assert (found.recorded, found.reaching) == (2, 2)
     assert found.unused_modules == {"aside": 2}
-    assert "2 of 6 parameters, 0.0 of 0.0 MB, go unused: aside (2)" in str(net.report)
+    assert "2 of 6 parameters, 40 bytes of 200 bytes, go unused: aside (2)" in str(net.report)
 
 
 class Dropping(Layers):
@@ -174,7 +175,7 @@ class Auxiliary(Layers):
 def test_heads_for_training_do_not_warn() -> None:
     net = quietly(Auxiliary().eval(), torch.randn(2, 4))
     assert net.report.pruned is not None
-    assert net.report.pruned.lines == ["2 of 6 parameters, 0.0 of 0.0 MB, go unused: aside (2)"]
+    assert net.report.pruned.lines == ["2 of 6 parameters, 40 bytes of 200 bytes, go unused: aside (2)"]
 
 
 @pytest.mark.parametrize(
@@ -199,9 +200,16 @@ class OneOfTwo(nn.Module):
 
 
 def test_most_parameters_unused_is_loud_for_a_model_and_not_for_a_method() -> None:
-    with pytest.warns(IsthmusWarning, match=r"4 of 6 parameters, 0.0 of 0.0 MB, go unused: large \(4\)"):
+    with pytest.warns(IsthmusWarning, match=r"4 of 6 parameters, 540 bytes of 620 bytes, go unused: large \(4\)"):
         isthmus.compile(OneOfTwo(), torch.randn(2, 4))
     quietly(OneOfTwo().encode, torch.randn(2, 4))
+
+
+def test_bytes_are_told_in_a_unit_that_suits_them() -> None:
+    found = Pruned(
+        recorded=1, reaching=1, parameters=3, unused=1, parameter_bytes=12_345_678, unused_bytes=4_000, unused_modules={"aux": 1}
+    )
+    assert found.lines == ["1 of 3 parameters, 4.0 kB of 12.3 MB, go unused: aux (1)"]
 
 
 def test_tied_weights_are_one_parameter() -> None:
