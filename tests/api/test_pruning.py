@@ -207,8 +207,9 @@ def test_most_parameters_unused_is_loud_for_a_model_and_not_for_a_method() -> No
 
 def test_bytes_are_told_in_a_unit_that_suits_them() -> None:
     found = Pruned(
-        recorded=1, reaching=1, parameters=3, unused=1, parameter_bytes=12_345_678, unused_bytes=4_000, unused_modules={"aux": 1}
-    )
+        recorded=1, reaching=1, parameters=3, unused=1, parameter_bytes=12_345_678, unused_bytes=4_000,
+        unused_modules={"aux": 1},
+    )  # fmt: skip
     assert found.lines == ["1 of 3 parameters, 4.0 kB of 12.3 MB, go unused: aux (1)"]
 
 
