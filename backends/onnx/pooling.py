@@ -23,7 +23,7 @@ def _window(e: Emitter, node: Node, dilations: bool) -> dict[str, Any]:
     if any(size == 0 for size in shape_of(node)[1:]):
         refuse("onnxruntime does not pool what has no elements")
     found = {"kernel_shape": attrs["kernel"], "strides": attrs["strides"], "pads": attrs["pads"]}
-    if dilations:
+    if dilations and any(dilation != 1 for dilation in attrs["dilations"]):
         found["dilations"] = attrs["dilations"]
     if attrs["ceil_mode"]:
         _round_up(e, node, found)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import isthmus
 from isthmus.backends.onnx.opsets import NEWEST
 
-OPSETS = [13, 17, NEWEST]
+OPSETS = [11, 13, 17, NEWEST]
 
 
 class Pair(nn.Module):
@@ -71,6 +71,13 @@ def test_a_pair_is_two_nodes(name: str, opset: int) -> None:
     net = isthmus.compile(model, torch.randn(shape), dynamic_shapes=[{0: "N"}], opset=opset)
     assert ops(net) == {"MaxPool": 1, "MaxUnpool": 1}
     right(net, model, torch.randn(shape), torch.randn(5, *shape[1:]), torch.randint(-2, 2, (1, *shape[1:])).float())
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_pair_before_there_was_a_mod(name: str) -> None:
+    model, shape = PAIRS[name]
+    net = isthmus.compile(model, torch.randn(shape), dynamic_shapes=[{0: "N"}], opset=9)
+    right(net, model, torch.randn(shape), torch.randn(5, *shape[1:]))
 
 
 @pytest.mark.parametrize("opset", OPSETS)
