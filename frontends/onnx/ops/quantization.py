@@ -105,10 +105,10 @@ def qlinear_matmul(
     c: Conversion, x: Value, x_scale: Value, x_zero: Value, y: Value, y_scale: Value, y_zero: Value, scale: Value, zero: Value,
 ) -> Any:  # fmt: skip
     """A product of quantized matrices, quantized."""
-    given = [x, *map(lambda each: _short(c, each), (x_scale, x_zero)), y,
-             *map(lambda each: _short(c, each), (y_scale, y_zero, scale, zero))]  # fmt: skip
+    parameters = [_short(c, each) for each in (x_scale, x_zero, y_scale, y_zero, scale, zero)]
+    given = [x, *parameters[:2], y, *parameters[2:]]
     whole = all(each.tensor.dtype in (dtypes.i8, dtypes.u8) for each in (x, y, zero))
-    if whole and all(c.rank(given[index]) < 2 for index in (1, 2, 4, 5, 6, 7)):
+    if whole and all(c.rank(each) < 2 for each in parameters):
         return c.b.qlinear_matmul(*given)
     x, x_scale, x_zero, y, y_scale, y_zero, scale, zero = given
     real = dtypes.f32
