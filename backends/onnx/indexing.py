@@ -280,12 +280,7 @@ def _random_wide(b: Builder, node: Node) -> Any:
 
 @emits("bernoulli", since=15)
 def _bernoulli(e: Emitter, node: Node, p: str) -> Any:
-    return e.op("Bernoulli", p, seed=node.attrs["seed"])
-
-
-@emits("bernoulli", since=22)
-def _bernoulli_22(e: Emitter, node: Node, p: str) -> Any:
-    return refuse("onnxruntime runs Bernoulli-22 as RandomUniformLike-22, for which it has no kernel")
+    return refuse("onnxruntime runs the standard's function for Bernoulli, which gives 1 where 0 is meant")
 
 
 @lowers("bernoulli")

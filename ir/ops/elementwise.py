@@ -264,7 +264,7 @@ class Cast(Op):
     imaginary part. An integer of nan or of a float out of its range is undefined. Small floats that lack a value become
     infinite or nan, or with `saturate` their greatest or least one. `rounding` is that of f8e8m0, which has powers of two
     alone; it is undefined of negative numbers. Strings are read and written as Python does, or with `notation` c as C's
-    ``%.8g`` does (``%.17g`` of f64), where infinities are INF.
+    ``%.8g`` does, where infinities are INF.
     """
 
     name = "cast"

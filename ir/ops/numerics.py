@@ -94,14 +94,13 @@ def powers_of_two(x: Any, saturate: bool, rounding: str) -> Array:
 
 
 def texts(x: Any) -> Array:
-    """Numbers written as C's ``%.8g`` does, ``%.17g`` in f64; infinities as INF."""
-    form = "%.17g" if x.dtype == np.float64 else "%.8g"
+    """Numbers written as C's ``%.8g`` does; infinities as INF."""
     words = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
 
     def text(number: Any) -> str:
         if isinstance(number, (bool, int)):
             return str(int(number))
-        written: str = form % number
+        written = f"{number:.8g}"
         return words.get(written, written)
 
     return np.array([text(number) for number in wide(x).reshape(-1).tolist()], object)

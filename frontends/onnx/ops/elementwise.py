@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from isthmus.frontends.onnx.conversion import Conversion
 from isthmus.frontends.onnx.table import converts
+from isthmus.ir import dtypes
 from isthmus.ir.graph import Value
 
 UNARY: Final = {
@@ -81,10 +82,13 @@ def mean(c: Conversion, *xs: Value, consumed_inputs: tuple[int, ...] = ()) -> Va
 
 
 @converts("Pow", since=12)
-def power(c: Conversion, x: Value, y: Value) -> Value:
-    """The result has the base's element type; the exponent may have another."""
-    made: Value = c.b.pow(x, c.b.cast(y, dtype=x.tensor.dtype) if y.tensor.dtype is not x.tensor.dtype else y)
-    return made
+def power(c: Conversion, x: Value, y: Value) -> Any:
+    """The result has the base's element type; the exponent may have another, and a float one of an integer is taken as such."""
+    base, exponent = x.tensor.dtype, y.tensor.dtype
+    if exponent.is_float and (base.is_integer or base.bits < exponent.bits):
+        wide = dtypes.f64 if base.is_integer else exponent
+        return c.b.cast(c.b.pow(c.b.cast(x, dtype=wide), c.b.cast(y, dtype=wide)), dtype=base)
+    return c.b.pow(x, y if exponent is base else c.b.cast(y, dtype=base))
 
 
 converts("Pow", since=7)(_binary("pow"))
