@@ -150,7 +150,7 @@ class Programs:
                 return i + 1, *body([*values, i * torch.tensor(0.1), *now])
 
             first = start.clone() if isinstance(start, Tensor) else start
-            most = values[2] if limit is None else limit
+            most = values[2] * 2 if limit is None else limit
             state = (first, *(values[place] * 1 for place in places))
             return control_flow.while_loop(lambda i, *_: i < most, turn, state)[1:]  # type: ignore[no-any-return]
 
@@ -194,7 +194,7 @@ def test_as_python_has_it(seed: int) -> None:
     steps = programs.block("mvs", "mvs", 3)
 
     def model(x: Tensor, y: Tensor, k: Tensor) -> Any:
-        return steps([x, y, k])
+        return steps([x, y, k * 0.5])
 
     draw = torch.Generator().manual_seed(seed)
     calls = tuple(
