@@ -71,9 +71,9 @@ def branch(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
 
 
 def _decided(i: Interpreter, condition: Scalar) -> int | None:
-    """Which branch is taken at the sizes of this run, which is written down; None where data tells."""
+    """Which branch is taken at the sizes of this run, which is written down; None where anything but sizes tells."""
     sizes, relation = i.watcher.sizes, condition.relation
-    if relation is None or not set(_symbols(relation)) <= sizes.declared:
+    if relation is None or not (sizes.read | sizes.turning).isdisjoint(_symbols(relation)):
         return None
 
     def holds(relation: Any) -> bool:

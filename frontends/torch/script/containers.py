@@ -13,6 +13,7 @@ import torch
 from isthmus.frontends.torch.script.interpreter import OPS, script_node, script_op
 from isthmus.frontends.torch.script.sequences import (
     alike,
+    copied,
     grow,
     item,
     item_value,
@@ -94,11 +95,11 @@ def _getitem(i: Interpreter, x: Any, key: Any) -> Any:
     if x.head is None and alike(i, x.items):
         kind = kind_of_item(x.items[0])
         whole = i.value(i.op(torch.ops.aten.stack.default, List([i.tensor(item_value(i, each)) for each in x.items], None), 0))
-        return item(i, i.w.b.gather(whole, place, axis=0), kind)
+        return copied(i, item(i, i.w.b.gather(whole, place, axis=0), kind), x)
     if x.head is not None and looked_at(x.head).stacked and not x.items:
-        return item(i, i.w.b.gather(x.head.value, place, axis=0), x.head.kind)
+        return copied(i, item(i, i.w.b.gather(x.head.value, place, axis=0), x.head.kind), x)
     found = sequence(i, x)
-    return item(i, i.w.b.sequence_at(found.value, place), found.kind)
+    return copied(i, item(i, i.w.b.sequence_at(found.value, place), found.kind), x)
 
 
 @script_op("aten::_set_item")
@@ -306,8 +307,8 @@ def _dict(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
 
 
 @script_op("aten::dict")
-def _dict_of(i: Interpreter, x: Any) -> Dict:
-    pairs = x.items.items() if isinstance(x, Dict) else i.flat(x)
+def _dict_of(i: Interpreter, x: Any = None) -> Dict:
+    pairs = x.items.items() if isinstance(x, Dict) else [] if x is None else i.flat(x)
     return Dict({_key(i, key): value for key, value in pairs}, i.scope)
 
 

@@ -252,7 +252,13 @@ class Interpreter:
             return self.truth(x)
         if isinstance(x, torch.dtype):
             return NUMBER_OF_DTYPE[x]
-        return self.module(x) if isinstance(x, torch._C.ScriptModule) else x
+        if isinstance(x, torch._C.ScriptModule):
+            return self.module(x)
+        if torch.jit._state._get_script_class(type(x)) is not None:
+            made = Instance(self.scope, type(x).__name__)
+            made.items = {name: self.enter(each) for name, each in vars(x).items()}
+            return made
+        return x
 
     def leave(self, x: Any) -> Any:
         """A value of TorchScript as one of Python.

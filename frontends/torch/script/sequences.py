@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from isthmus.frontends.torch.script.interpreter import Rerun
+from isthmus.frontends.torch.aliases import doubt
+from isthmus.frontends.torch.script.interpreter import OPS, Rerun
 from isthmus.frontends.torch.script.values import Head, List, kind_of
 from isthmus.ir.dtypes import i64
 from isthmus.ir.graph import Value
@@ -49,6 +50,16 @@ def alike(i: Interpreter, items: list[Any]) -> bool:
     if len(kinds) != 1 or not kinds <= {torch.Tensor, int, float, bool}:
         return False
     return kinds != {torch.Tensor} or len({i.value(each).type for each in items}) == 1
+
+
+def copied(i: Interpreter, found: Any, items: List) -> Any:
+    """An item that was taken out of a list as a copy: a write to it is refused, since the list would not see it."""
+    if isinstance(found, torch.Tensor):
+        owners = [] if items.head is None else [items.head.owner]
+        owners += [i.watcher.entry(each).owner for each in items.items if isinstance(each, torch.Tensor)]
+        for owner in owners:
+            doubt(i.watcher.entry(found), owner, "it is an item of a list, at a place that only sizes or data can tell")
+    return found
 
 
 def item(i: Interpreter, value: Value, kind: type) -> Any:
@@ -136,8 +147,12 @@ def joined(i: Interpreter, items: List, axis: int, new: bool) -> torch.Tensor:
     element = whole.value.type.element
     if not isinstance(element, Tensor) or element.shape is None:
         i.refuse("a list of tensors of different ranks is put together")
-    axis %= len(element.shape) + new or 1
-    return i.tensor(i.w.b.sequence_concat(whole.value, axis=axis, new_axis=new))
+    if element.shape or whole.kind is torch.Tensor:
+        axis %= len(element.shape) + new or 1
+        return i.tensor(i.w.b.sequence_concat(whole.value, axis=axis, new_axis=new))
+    # There may be no number at all, and no list is put together of nothing.
+    more = i.w.b.sequence_insert(whole.value, i.w.tensor(0, element.dtype), i.w.tensor(0, i64))
+    return i.op(aten.slice.Tensor, i.tensor(i.w.b.sequence_concat(more, axis=0, new_axis=True)), 0, 1, None, 1)
 
 
 def replaced(i: Interpreter, whole: Head, key: Any, new: Any) -> Head:
@@ -182,15 +197,30 @@ def grow(i: Interpreter, x: List, more: List) -> None:
     x.head, x.items = Head(found, start.kind), []
 
 
+def _tensor(i: Interpreter, x: List) -> tuple[Value, Head] | None:
+    """The items of a list along the first axis of a tensor, where they are there already or are numbers."""
+    if x.head is not None and looked_at(x.head).stacked and x.head.value is not None and not x.items:
+        return x.head.value, x.head
+    if x.head is None and alike(i, x.items) and kind_of_item(x.items[0]) is not torch.Tensor:
+        items = List([i.tensor(item_value(i, each)) for each in x.items], None)
+        return i.value(i.op(torch.ops.aten.stack.default, items, 0)), Head(None, kind_of_item(x.items[0]))
+    return None
+
+
 def sliced(i: Interpreter, x: List, start: Any, end: Any, step: Any) -> List:
-    """A part of a list between places that only data can tell, taken out item by item."""
+    """A part of a list between places that only data can tell, taken out item by item where the items are in no tensor."""
+    whole = _tensor(i, x)
+    if whole is not None:
+        value, head = whole
+        found = OPS["aten::slice.Tensor"](i, i.tensor(value), 0, start, end, step)
+        return List([], i.scope, Head(i.value(found), head.kind, stacked=True, owner=head.owner))
     if step != 1:
         i.refuse("every second or further item is taken out of a list of a length that only data can tell")
     b, w = i.w.b, i.w
-    whole = sequence(i, x)
-    assert whole.value is not None
-    assert isinstance(whole.value.type, Sequence)
-    count = b.sequence_length(whole.value)
+    items = sequence(i, x)
+    assert items.value is not None
+    assert isinstance(items.value.type, Sequence)
+    count = b.sequence_length(items.value)
 
     def place(given: Any, default: Value) -> Value:
         if given is None:
@@ -201,11 +231,11 @@ def sliced(i: Interpreter, x: List, start: Any, end: Any, step: Any) -> List:
         return found
 
     first, last = place(start, w.tensor(0, i64)), place(end, count)
-    empty = b.sequence_empty(type=whole.value.type.element)
+    empty = b.sequence_empty(type=items.value.type.element)
 
-    def body(inner: Any, turn: Value, items: Value) -> list[Value]:
-        return [inner.constant(True), inner.sequence_insert(items, inner.sequence_at(whole.value, inner.add(turn, first)))]
+    def body(inner: Any, turn: Value, part: Value) -> list[Value]:
+        return [inner.constant(True), inner.sequence_insert(part, inner.sequence_at(items.value, inner.add(turn, first)))]
 
     graph = b.subgraph([Tensor(i64, ()), empty.type], body)
-    found = b.emit("loop", [b.sub(last, first), None, empty], {"carried": 1}, [graph]).results[0]
-    return List([], i.scope, Head(found, whole.kind))
+    made = b.emit("loop", [b.sub(last, first), None, empty], {"carried": 1}, [graph]).results[0]
+    return List([], i.scope, Head(made, items.kind))

@@ -114,6 +114,37 @@ def fresh(i: Interpreter, constant: torch.Tensor) -> torch.Tensor:
     return constant if i.scope is None else i.tensor(i.value(constant))
 
 
+@script_op("aten::to.prim_Device")
+def _to_device(
+    i: Interpreter, x: torch.Tensor, device: Any, dtype: Any = None, non_blocking: Any = False, copy: Any = False
+) -> Any:
+    return _to(i, x, dtype, copy)
+
+
+@script_op("aten::to.prim_dtype")
+def _to_dtype(i: Interpreter, x: torch.Tensor, dtype: Any = None, non_blocking: Any = False, copy: Any = False) -> Any:
+    return _to(i, x, dtype, copy)
+
+
+@script_op("aten::to.prim_other")
+def _to_other(i: Interpreter, x: torch.Tensor, non_blocking: Any = False, copy: Any = False) -> Any:
+    return _to(i, x, None, copy)
+
+
+def _to(i: Interpreter, x: torch.Tensor, dtype: Any, copy: bool) -> Any:
+    return i.op(_aten.to.dtype, x, NUMBER_OF_DTYPE[x.dtype] if dtype is None else dtype, False, copy, None)
+
+
+@script_op("aten::unbind.int")
+def _unbind(i: Interpreter, x: torch.Tensor, dim: int = 0) -> Any:
+    value = i.value(x)
+    axis = i.w.axis(value, dim)
+    if isinstance(i.w.dims(value)[axis], int):
+        return i.enter(i.op(_aten.unbind.int, x, dim))
+    moved = i.op(_aten.movedim.int, x, axis, 0)
+    return List([], i.scope, Head(i.value(moved), torch.Tensor, stacked=True, owner=i.watcher.entry(x).owner))
+
+
 def _stacked(i: Interpreter, x: Any) -> torch.Tensor:
     """A tensor of numbers in nested lists, of the widest kind among them."""
     if isinstance(x, (List, tuple)):
@@ -260,7 +291,8 @@ def _is_instance(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
     found = {
         "TensorType": isinstance(x, torch.Tensor), "IntType": kind_of(x) is int, "FloatType": kind_of(x) is float,
         "BoolType": kind_of(x) is bool, "NoneType": x is None, "StringType": isinstance(x, str),
-        "ListType": isinstance(x, List), "TupleType": isinstance(x, tuple),
+        **dict.fromkeys(("ListType", "AnyListType"), isinstance(x, List)),
+        **dict.fromkeys(("TupleType", "AnyTupleType"), isinstance(x, tuple)),
     }  # fmt: skip
     if any(type not in found for type in types):
         i.refuse(f"isinstance of {', '.join(types)} is not carried over")

@@ -8,7 +8,7 @@ a loop has to know what it changed: each belongs to the `Scope` that it was made
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -122,12 +122,14 @@ class Head:
         kind: of the items: ``torch.Tensor``, ``int``, ``float`` or ``bool``.
         stacked: whether it is the tensor.
         growing: a loop's plan for the list, which holds as long as nobody looks at these items; they have no value then.
+        owner: stands for the storage of the items.
     """
 
     value: Value | None
     kind: type
     stacked: bool = False
     growing: Growing | None = None
+    owner: Entry = field(default_factory=lambda: Entry(None))  # type: ignore[arg-type]
 
 
 class List(Box):

@@ -582,9 +582,16 @@ def listed(x: torch.Tensor, y: torch.Tensor) -> List[torch.Tensor]:
     return [x * i for i in range(int(y))]
 
 
+def item_written(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out = [x.clone(), x * 2]
+    out[int(y)].add_(1)
+    return torch.stack(out)
+
+
 @pytest.mark.parametrize(
     ("source", "told"),
     [
+        (item_written, "a tensor is written to, and it is an item of a list, at a place that only sizes or data can tell"),
         (aliased, "a tensor is written to, and only data can tell which of two tensors it is"),
         (moved, "a tensor is written to, and it is another tensor in the first turn of a loop than in later ones"),
         (tuples, "a list of neither tensors nor numbers has a length that only data can tell"),
@@ -663,7 +670,21 @@ def choices(x: torch.Tensor, y: torch.Tensor) -> Tuple[torch.Tensor, bool, List[
     return x + found["a"] * found["b"], many, items
 
 
-@pytest.mark.parametrize("source", [dynamic, windows, choices, grown])
+def sliced(x: torch.Tensor, y: torch.Tensor) -> Tuple[torch.Tensor, int, torch.Tensor]:
+    numbers = list(range(5))
+    some = numbers[1 : int(y)]
+    queue = [x]
+    turn = 0
+    while len(queue) > 0 and turn < int(y):
+        first = queue.pop(0)
+        turn += 1
+        queue.append(first + turn)
+        if turn % 2 == 0:
+            queue.append(first * 2)
+    return torch.tensor(some), len(some), torch.stack(queue[: int(y)]).sum(0)
+
+
+@pytest.mark.parametrize("source", [dynamic, windows, choices, grown, sliced])
 def test_programs(source: Any) -> None:
     calls = [(X, n(2)), (X, n(3)), (X * -1, n(4))]
     agree(scripted(source), *calls)
