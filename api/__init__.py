@@ -30,8 +30,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         found = getattr(import_module(_HOMES[name]), name)
-    elif name == "errors":
-        found = import_module("isthmus.errors")
+    elif name in ("errors", "onnx_backend"):
+        found = import_module(f"isthmus.{name}")
     elif name == "__version__":
         found = import_module("importlib.metadata").version("isthmus")
     else:

@@ -260,7 +260,10 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
             found = _call(row, c, inputs)
         else:
             found = call_function(model, b, proto, inputs)
-    except Opaque as reason:
+    except (Opaque, InferError) as error:
+        if isinstance(error, InferError) and all(map(_ranked, inputs)):
+            raise FileError(f"the model is malformed: {error.message}", op=op_of(proto), location=b.location,
+                            expected=error.expected, found=error.found) from error  # fmt: skip
         for region in c.regions:
             if region.parent is None:
                 region.release()
@@ -268,11 +271,13 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
             if node is before:
                 break
             node.erase()
-        return opaque(model, b, proto, inputs, scope, str(reason))
-    except InferError as error:
-        raise FileError(f"the model is malformed: {error.message}", op=op_of(proto), location=b.location,
-                        expected=error.expected, found=error.found) from error  # fmt: skip
+        reason = str(error) if isinstance(error, Opaque) else "the rank of an input is not known"
+        return opaque(model, b, proto, inputs, scope, reason)
     return (found,) if isinstance(found, Value) else tuple(found)
+
+
+def _ranked(value: Value | None) -> bool:
+    return value is None or not isinstance(value.type, Tensor) or value.type.shape is not None
 
 
 def _call(row: Converter, c: Conversion, inputs: list[Value | None]) -> Any:

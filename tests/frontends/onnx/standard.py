@@ -1,6 +1,7 @@
 """The standard's own test models, run through isthmus: imported, and evaluated here or compiled and run in onnxruntime.
 
-``python tests/frontends/onnx/standard.py [WORD...]`` prints what becomes of those whose names hold one of the words.
+``python tests/frontends/onnx/standard.py [WORD...] [--onnx] [--opset=N]`` prints what becomes of those whose names hold one of
+the words: evaluated here, or run in onnxruntime, at the opset that the file is of or at another.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx.backend.test.loader import load_model_tests
 
 import isthmus
+from isthmus.backends.onnx.opsets import NEWEST, OLDEST
 from isthmus.errors import IsthmusError
+from isthmus.verification import random_outputs
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 
@@ -69,8 +73,8 @@ def _read(path: str, type: Any) -> Any:
     return onnx.numpy_helper.to_array(onnx.TensorProto.FromString(content))
 
 
-def differs(found: Any, wanted: Any, case: Any) -> str | None:
-    """How two outputs differ; None where they do not."""
+def differs(found: Any, wanted: Any, case: Any, drawn: bool = False) -> str | None:
+    """How two outputs differ; None where they do not. Of what is drawn at random, element type and shape count."""
     if wanted is None or isinstance(wanted, list):
         if (found is None) != (wanted is None):
             return f"{found!r} in place of {wanted!r}"
@@ -86,27 +90,38 @@ def differs(found: Any, wanted: Any, case: Any) -> str | None:
         return None if (found.astype(str) == wanted.astype(str)).all() else "texts differ"
     if found.dtype != wanted.dtype:
         return f"element type {found.dtype} in place of {wanted.dtype}"
+    if drawn:
+        return None
     if wanted.dtype.kind in "biu":
         return None if np.array_equal(found, wanted) else "numbers differ"
     wide = np.complex128 if wanted.dtype.kind == "c" else np.float64
     a, b = found.astype(wide), wanted.astype(wide)
-    if np.allclose(a, b, rtol=case.rtol, atol=case.atol, equal_nan=True):
+    units = 2 * float(ml_dtypes.finfo(wanted.dtype).eps) if wanted.dtype.itemsize == 2 else 0.0
+    if np.allclose(a, b, rtol=max(case.rtol, units), atol=case.atol, equal_nan=True):
         return None
     return f"off by {np.nanmax(np.abs(a - b)):.3g}"
+
+
+def opset_of(model: Any) -> int:
+    """The opset to write a model at: its own, where there is one to write."""
+    own = max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=1)
+    return int(min(max(own, OLDEST), NEWEST))
 
 
 def verdict(name: str, target: str = "reference", **options: Any) -> str:
     """What becomes of a case: ``right``, ``wrong: ...``, or ``refused: ...``."""
     case = cases()[name]
     path, model = load(case)
+    if target == "onnx":
+        options.setdefault("opset", opset_of(model))
     try:
         net = isthmus.compile(path, target=target, **options)
+        random = random_outputs(net.captured.graph)
         for inputs, outputs in data(case, model):
             named = {value.name: content for value, content in zip(model.graph.input, inputs, strict=True)}
-            found = net(*(named[name] for name in net.input_names))
-            found = list(found.values()) if isinstance(found, dict) else [found]
-            for index, (mine, theirs) in enumerate(zip(found, outputs, strict=True)):
-                off = differs(mine, theirs, case)
+            found = net(*(named[name] for name in net.input_names)).values()
+            for index, (mine, theirs, drawn) in enumerate(zip(found, outputs, random, strict=True)):
+                off = differs(mine, theirs, case, drawn)
                 if off is not None:
                     return f"wrong: output {index}: {off}"
     except IsthmusError as error:
@@ -122,11 +137,12 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     target = "onnx" if "--onnx" in sys.argv else "reference"
+    opsets = [int(word.partition("=")[2]) for word in sys.argv if word.startswith("--opset=")]
     counts: collections.Counter[str] = collections.Counter()
     for name in cases():
         if words and not any(word in name for word in words):
             continue
-        found = verdict(name, target)
+        found = verdict(name, target, **({"opset": opsets[0]} if opsets else {}))
         counts[found.split(":")[0]] += 1
         if found != "right":
             print(name, found[:180], flush=True)

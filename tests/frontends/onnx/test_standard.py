@@ -1,0 +1,78 @@
+"""Every test model of the standard: evaluated here, and compiled and run in onnxruntime, against the stored outputs.
+
+``exceptions.json`` says, for each target, which are not right, and why. A change either way shows; run this file as a script to
+write the list anew, and read the difference.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+TARGETS = ("reference", "onnx")
+PARTS = 8
+"""The models are made up in seconds, so that each process makes them once, and goes through a part of them in one test."""
+
+
+@cache
+def standard() -> Any:
+    """The module beside this one."""
+    spec = importlib.util.spec_from_file_location("standard_models", HERE / "standard.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def pinned() -> dict[str, dict[str, str]]:
+    """What is not right, by target and name."""
+    found: dict[str, dict[str, str]] = json.loads((HERE / "exceptions.json").read_text())
+    return found
+
+
+def verdicts(target: str, part: int = 0, parts: int = 1) -> dict[str, str]:
+    """What becomes of each model of a part, where that is not right."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        names = list(standard().cases())[part::parts]
+        found = {name: standard().verdict(name, target) for name in names}
+    return {name: told for name, told in found.items() if told != "right"}
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("target", TARGETS)
+def test_standard_models(target: str, part: int) -> None:
+    known = pinned()[target]
+    names = set(list(standard().cases())[part::PARTS])
+    found = verdicts(target, part, PARTS)
+    kinds = {name: told.partition(":")[0] for name, told in found.items()}
+    wanted = {name: told.partition(":")[0] for name, told in known.items() if name in names}
+    worse = {name: found[name] for name in kinds if kinds[name] != wanted.get(name)}
+    assert not worse
+    assert not wanted.keys() - kinds.keys(), "these are right by now: run this file as a script"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_exceptions_are_of_models_that_there_are(target: str) -> None:
+    assert not pinned()[target].keys() - standard().cases().keys()
+
+
+def test_no_standard_op_stays_opaque() -> None:
+    """What is left as it is: images to decode, other domains, and what is done with a tensor whose rank only a run tells."""
+    opaque = {name for name, told in pinned()["onnx"].items() if told.startswith("opaque")}
+    unranked = {"test_affine_grid_3d_align_corners_expanded"}
+    assert all("ai_onnx_ml" in name or "image_decoder" in name for name in opaque - unranked), opaque
+
+
+if __name__ == "__main__":
+    text = json.dumps({target: {name: told[:160] for name, told in verdicts(target).items()} for target in TARGETS}, indent=1)
+    (HERE / "exceptions.json").write_text(text + "\n")
