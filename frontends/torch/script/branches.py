@@ -53,7 +53,8 @@ def branch(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
                 with i.at(location):
                     return _emit(i, condition.value, sides)
             except Unjoinable:
-                taken = _decided(i, condition)
+                with i.at(location):
+                    taken = _decided(i, condition)
                 if taken is None:
                     raise
         undo()

@@ -223,14 +223,9 @@ def _of_known(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
 OPS.update({
     f"{name}.{overload}": _of_known(what, function)
     for name, what, overloads, function in (
-        ("aten::sum", "the sum", "int float bool", sum),
         ("aten::index", "the place of an item", "list_int list_float list_bool list_str", list.index),
         ("aten::count", "the count", "int float bool", list.count),
         ("aten::sorted", "the order", "int float bool str", sorted),
-        ("prim::min", "the least", "self_int self_float self_bool", min),
-        ("prim::max", "the greatest", "self_int self_float self_bool", max),
-        ("aten::any", "any", "int float bool str", any),
-        ("aten::all", "all", "int float bool", all),
     )
     for overload in overloads.split()
 })  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -139,6 +140,34 @@ def _equal(i: Interpreter, left: Any, right: Any) -> Any:
             same = truth(i, i.op(_aten.all.default, same))
         found = i.both("and", found, same)
     return found
+
+
+def _folded(step: Callable[..., Any], start: Any = None) -> Callable[..., Any]:
+    """An op on a list of numbers: two at a time."""
+
+    def op(i: Interpreter, x: List) -> Any:
+        items = list(i.flat(x))
+        return reduce(lambda left, right: step(i, left, right), items if start is None else [start, *items])
+
+    return op
+
+
+def _chosen(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def step(i: Interpreter, left: Any, right: Any) -> Any:
+        return plain(left, right) if is_known((left, right)) else compute(i, name, _kind((left, right)), left, right)
+
+    return step
+
+
+_FOLDS: Final = {
+    "prim::min": (_folded(_chosen("prim::min", min)), "self_int self_float self_bool"),
+    "prim::max": (_folded(_chosen("prim::max", max)), "self_int self_float self_bool"),
+    "aten::sum": (_folded(_chosen("aten::add", operator.add), 0), "int float"),
+    "aten::any": (_folded(lambda i, a, b: i.both("or", truth(i, a), truth(i, b)), False), "int float bool"),
+    "aten::all": (_folded(lambda i, a, b: i.both("and", truth(i, a), truth(i, b)), True), "int float bool"),
+}
+for _name, (_fold, _overloads) in _FOLDS.items():
+    OPS.update(dict.fromkeys((f"{_name}.{overload}" for overload in _overloads.split()), _fold))
 
 
 def negated(i: Interpreter, x: Any) -> Any:
