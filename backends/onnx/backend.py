@@ -26,6 +26,7 @@ from isthmus.backends.onnx import (
     opsets,
     pooling,
     quantization,
+    random,
     recurrent,
     resizing,
     sampling,
@@ -48,8 +49,8 @@ from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.interface import KEY, interface
 
 FAMILIES = (
-    control, custom, detection, division, early, early_places, elementwise, indexing, neural, pooling, quantization, recurrent,
-    resizing, sampling, shapes, spectral, texts,
+    control, custom, detection, division, early, early_places, elementwise, indexing, neural, pooling, quantization, random,
+    recurrent, resizing, sampling, shapes, spectral, texts,
 )  # fmt: skip
 """The modules that fill the table of emitters."""
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 
 from isthmus.backends import formulas
-from isthmus.backends.onnx import opsets
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.neural import shape_of
 from isthmus.backends.onnx.table import emits, lowers, refuse
@@ -244,46 +243,3 @@ def _scatter_elements(e: Emitter, node: Node, x: str, indices: str, updates: str
 @emits("scatter_nd")
 def _scatter_nd(e: Emitter, node: Node, x: str, indices: str, updates: str) -> Any:
     return e.op("ScatterND", x, indices, updates, reduction=_reduction(e, node))
-
-
-# ---- random numbers
-
-
-@emits("random_uniform")
-def _random_uniform(e: Emitter, node: Node) -> Any:
-    return _random(e, node, "RandomUniform", low=node.attrs["low"], high=node.attrs["high"], seed=node.attrs["seed"])
-
-
-@emits("random_normal")
-def _random_normal(e: Emitter, node: Node) -> Any:
-    return _random(e, node, "RandomNormal", mean=node.attrs["mean"], scale=node.attrs["std"], seed=node.attrs["seed"])
-
-
-def _random(e: Emitter, node: Node, op_type: str, **attrs: Any) -> Any:
-    shape: tuple[Dim, ...] = node.attrs["shape"]
-    dtype = node.attrs["dtype"]
-    if dtype not in (dtypes.f32, dtypes.f64):
-        refuse(f"onnxruntime draws no random numbers in {dtype}")
-    if shape and all(isinstance(dim, int) for dim in shape):
-        return e.op(op_type, dtype=opsets.enum(dtype), shape=list(shape), **attrs)
-    like = e.op("ConstantOfShape", e.sizes.vector(shape)) if shape else e.constant(np.float32(0), dtypes.f32)
-    return e.op(f"{op_type}Like", like, dtype=opsets.enum(dtype), **attrs)
-
-
-@lowers("random_uniform", "random_normal")
-def _random_wide(b: Builder, node: Node) -> Any:
-    dtype = node.attrs["dtype"]
-    if dtype in (dtypes.f32, dtypes.f64):
-        return None
-    return b.cast(getattr(b, node.op.name)(**{**node.attrs, "dtype": dtypes.f32}), dtype=dtype)
-
-
-@emits("bernoulli", since=15)
-def _bernoulli(e: Emitter, node: Node, p: str) -> Any:
-    return refuse("onnxruntime runs the standard's function for Bernoulli, which gives 1 where 0 is meant")
-
-
-@lowers("bernoulli")
-def _bernoulli_by_uniform(b: Builder, node: Node, p: Value) -> Any:
-    dtype = p.tensor.dtype
-    return b.cast(b.lt(b.random_uniform(shape=p.tensor.shape, dtype=dtype, seed=node.attrs["seed"]), p), dtype=dtype)
