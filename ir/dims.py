@@ -12,7 +12,7 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -471,14 +471,31 @@ def bounds(dim: Dim) -> tuple[Bound, Bound]:
         quotient = monomial[0] if len(monomial) == 1 else None
         if isinstance(quotient, Function) and quotient.kind == "floordiv":
             # x//k*k is less than k below x, which may say more where x stands beside it
-            dividend, divisor = quotient.args
-            if isinstance(divisor, int) and divisor > 0 and coefficient % divisor == 0:
-                factor = coefficient // divisor
-                rest = dim - _normal({monomial: coefficient}) + dividend * factor
-                if len(_terms(rest)) < len(dim.terms):
-                    (least, most), below = bounds(rest), (divisor - 1) * factor
-                    lo, hi = max(lo, _plus(least, min(-below, 0))), min(hi, _plus(most, max(-below, 0)))
+            for dividend, divisor in _divisions(quotient, dim):
+                if divisor > 0 and coefficient % divisor == 0:
+                    factor = coefficient // divisor
+                    rest = dim - _normal({monomial: coefficient}) + dividend * factor
+                    if len(_terms(rest)) < len(dim.terms):
+                        (least, most), below = bounds(rest), (divisor - 1) * factor
+                        lo, hi = max(lo, _plus(least, min(-below, 0))), min(hi, _plus(most, max(-below, 0)))
     return lo, hi
+
+
+def _divisions(quotient: Function, dim: Expr) -> Iterator[tuple[Dim, int]]:
+    """Dividends and divisors of a quotient: its own, and x//6 is also x//2//3, where x//2 stands beside it."""
+    dividend, divisor = quotient.args
+    if not isinstance(divisor, int):
+        return
+    yield dividend, divisor
+    for monomial, _ in dim.terms:
+        other = monomial[0] if len(monomial) == 1 else None
+        if isinstance(other, Function) and other.kind == "floordiv" and other is not quotient:
+            start, step = other.args
+            ahead = dividend - start
+            if not isinstance(step, int) or not 0 < step < divisor or divisor % step:
+                continue
+            if isinstance(ahead, int) and ahead % step == 0:
+                yield _normal({monomial: 1}) + ahead // step, divisor // step
 
 
 def same(left: Dim, right: Dim) -> bool | None:

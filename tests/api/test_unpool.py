@@ -163,6 +163,7 @@ def test_several_levels_of_any_size() -> None:
     model = SegNet(own_size=True).eval()
     net = isthmus.compile(model, torch.randn(2, 3, 16, 24), dynamic_shapes=[{0: "N", 2: "H", 3: "W"}])
     assert (ops(net)["MaxPool"], ops(net)["ScatterElements"], ops(net).get("Mod")) == (3, 3, None)
+    assert net.report.assumptions == [], "that a level is about twice the next is known"
     right(net, model, torch.randn(3, 3, 17, 9), torch.randn(1, 3, 10, 30))
 
 

@@ -204,6 +204,17 @@ def test_ranges_simplify() -> None:
     assert dims.bounds(n * n - 1) == (0, 960)
 
 
+def test_quotients_of_one_dividend() -> None:
+    """As the sizes of one level of pooling beside those of the next."""
+    h = Symbols().declare("H").dim
+    half, quarter = dims.floordiv(h, 2), dims.floordiv(h, 4)
+    assert dims.bounds(half - 2 * quarter) == (0, 1)
+    assert dims.bounds(h - 4 * quarter) == (0, 3)
+    assert dims.bounds(dims.floordiv(h + 1, 2) - 2 * dims.floordiv(h + 3, 4)) == (-1, 0)
+    assert dims.bounds(half - 3 * dims.floordiv(h, 6)) == (0, 2)
+    assert dims.bounds(half - 3 * dims.floordiv(h + 1, 6)) == (-dims.INF, dims.INF)
+
+
 def test_hints() -> None:
     symbols = Symbols()
     n, m = symbols.declare("N", hint=3).dim, symbols.declare("M").dim
