@@ -123,6 +123,7 @@ class Lowering:
         b: builds the nodes, at the user's line.
         knowledge: what is known about values.
         floats: 0-d values that are Python's floats, computed from sizes: in promotion they count as numbers.
+        places: where values were found not to be zero.
         packings: how sequences were packed, by their batch sizes; see `isthmus.frontends.torch.aten.packed`.
         padded: the padded batch that packed elements are those of.
     """
@@ -131,6 +132,7 @@ class Lowering:
         self.b = builder
         self.knowledge = Known()
         self.floats: set[Value] = set()
+        self.places: dict[Value, Value] = {}
         self.packings: dict[Value, Any] = {}
         self.padded: dict[Value, Any] = {}
 

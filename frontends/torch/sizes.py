@@ -12,6 +12,7 @@ Questions of torch's own C++ that have a safe answer (`guard_or_false` and its k
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -215,6 +216,9 @@ class Sizes:
     def take_for_granted(self, relation: str, left: Dim, right: Dim) -> None:
         """Records a relation that is not known to hold, or refuses it."""
         where = self.symbols.location = self.where()
+        if isinstance(left, Expr) and right == 0:
+            reduced = dims.exact_quotient(left, math.gcd(*(factor for _, factor in left.terms)))
+            left = left if reduced is None else reduced
         question = None
         if self.asking is not None and not self.symbols.asker:
             question = self.question(bool(self.asking.hint))

@@ -90,9 +90,14 @@ def index(w: Lowering, x: Value) -> Value:
 
 
 def places_of(w: Lowering, x: Value) -> Value:
-    """The places of the elements that are not zero, ``i64[count, rank]``: a constant where the elements are known."""
-    known = w.known(x)
-    found: Value = w.b.nonzero(x) if known is None else w.b.constant(np.argwhere(known).astype(np.int64))
+    """The places of the elements that are not zero, ``i64[count, rank]``: a constant where the elements are known.
+
+    Those of one value are found once, so that what a mask takes of two tensors is known to be equally long.
+    """
+    found = w.places.get(x)
+    if found is None or found.owner is not w.b.graph:
+        known = w.known(x)
+        found = w.places[x] = w.b.nonzero(x) if known is None else w.b.constant(np.argwhere(known).astype(np.int64))
     return found
 
 
