@@ -26,6 +26,7 @@ from isthmus.frontends.torch.given import Given
 from isthmus.frontends.torch.inputs import Inputs, flatten
 from isthmus.frontends.torch.parameters import parameters
 from isthmus.frontends.torch.provenance import raised_at
+from isthmus.frontends.torch.remedies import of_raised
 from isthmus.frontends.torch.residues import Multiples, settle
 from isthmus.frontends.torch.restore import Untouched, below_autograd, deep, flags, uncompiled
 from isthmus.frontends.torch.second import Cells, Watch, confirm
@@ -388,8 +389,9 @@ def _comes_of(error: BaseException | None, cause: BaseException | None) -> bool:
 
 
 def _remedy(error: BaseException, watcher: Watcher) -> str:
-    if "unhashable type: non-nested Sym" in str(error):
-        return "a dynamic size is the key of a dict, or the argument of a cached function, there: declare it static"
+    known = of_raised(str(error))
+    if known is not None:
+        return known
     sizes = ", ".join(f"{symbol.name}={symbol.hint}" for symbol in watcher.sizes.declared)
     return f"check that the model runs on the example inputs; it was watched at sizes {sizes or 'of the example'}"
 

@@ -27,7 +27,8 @@ _ASKED: Final[dict[tuple[str, str], str]] = {
     ("the number", ""): "compute with the tensor itself to the end (t.sqrt() in place of math.sqrt(t)); a number that only "
     "sizes or indexes other tensors may be an integer's .item(), not int()",
     ("the content", "for"): "compute with whole tensors to the end, or loop with torch.while_loop or torch.scan",
-    ("the content", ""): "compute with torch's own functions to the end, without numpy and Python's lists",
+    ("the content", ""): "compute with torch's own functions to the end, without numpy and Python's lists; torch.from_numpy "
+    "makes a tensor of an array",
     ("the value", ""): "a constant is the same for all inputs: leave isthmus.constant out, or compute from weights and static "
     "sizes alone",
     ("the address", ""): "do not ask where tensors lie",
@@ -50,3 +51,24 @@ def remedy(what: str, asked: Asking, fixed: str = "") -> str:
     found = found or _ASKED.get((kind, place)) or _ASKED[kind, ""]
     unrolls = ", and unrolls the loop" if place in ("for", "while") else ""
     return f"{found}; assume={fixed} compiles for that value alone{unrolls}" if fixed else found
+
+
+_RAISED: Final = {
+    "unhashable type: non-nested Sym":
+        "a dynamic size is the key of a dict or in a set, or the argument of a cached function, there: declare it static; an "
+        "integer read from data: index a tensor with it",
+    "len() of a 0-d tensor":
+        "torch.Tensor([...]), torch.FloatTensor([...]) and their kind take no tensors there: use torch.tensor([...])",
+    "could not convert string to float": "a text shows tensors without numbers, and sizes by name: compute without texts",
+    "invalid literal for int()": "a text shows tensors without numbers, and sizes by name: compute without texts",
+    "array is read-only": "an array that a weight lies in cannot be written to while the model is captured: copy it first",
+    "both arguments should be Rational": "compute sizes with +, -, *, // and %, and numbers from data with tensors",
+    "SymInt": "sizes and integers read from data are no ints there: compute with +, -, *, // and %, or with tensors",
+    "of type numpy.object_": "make tensors of sizes without numpy: torch.tensor([...])",
+    "pointer on an invalid python storage": "compute with the tensor itself: it has no content while a model is captured",
+}  # fmt: skip
+
+
+def of_raised(text: str) -> str | None:
+    """What to do about an exception that the model raised, by its text; None where nothing is known."""
+    return next((remedy for part, remedy in _RAISED.items() if part in text), None)

@@ -95,6 +95,10 @@ def _device(watcher: Watcher, tensor: torch.Tensor) -> torch.device:
     return tensor.device
 
 
+def _no(watcher: Watcher, tensor: torch.Tensor, device: Any = None) -> bool:
+    return False
+
+
 def _check(watcher: Watcher, *args: Any, **kwargs: Any) -> None:
     """Checks of metadata and sizes, which `infer` makes anyway."""
 
@@ -123,6 +127,7 @@ SPECIALS: Final[dict[str, Callable[..., Any]]] = {
     "aten.sym_numel.default": _numel,
     "aten.numel.default": _numel,
     "prim.device.default": _device,
+    "aten.is_pinned.default": _no,
     "aten.batch_norm.default": _batch_norm,
     "aten.as_strided.default": as_strided,
     "aten.as_strided_scatter.default": as_strided_scatter,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -25,8 +28,12 @@ def swaps() -> list[tuple[Any, str, Any]]:
         (torch.SymInt, "sqrt", torch.sym_sqrt),  # what numpy calls for objects
         (torch.SymInt, "__divmod__", lambda self, other: (self // other, self % other)),
         (torch.SymInt, "__rdivmod__", lambda self, other: (other // self, other % self)),
+        (torch.SymInt, "__invert__", lambda self: -1 - self),
         (torch.SymInt, "__format__", _format),
         (torch.SymFloat, "__format__", _format),
+        (torch, "full", _full(torch.full, lambda size: (size, None))),
+        (torch, "full_like", _full(torch.full_like, lambda like: (like.shape, like.dtype))),
+        (torch.Tensor, "new_full", _new_full(torch.Tensor.new_full)),
     ]
 
 
@@ -59,6 +66,34 @@ def _root(original: Callable[[Any], float]) -> Callable[[Any], Any]:
         return torch.sym_sqrt(x) if x.__class__ in _SYMBOLIC else original(x)
 
     return sqrt
+
+
+def _full(original: Callable[..., Any], how: Callable[[Any], tuple[Any, Any]]) -> Callable[..., Any]:
+    """`torch.full` or `torch.full_like` of a number that is a tensor, which torch's C++ would make a number of."""
+
+    def full(of: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
+        if fill_value.__class__ is not Watched or args:
+            return original(of, fill_value, *args, **kwargs)
+        size, dtype = how(of)
+        return _filled(size, fill_value, kwargs.get("dtype") or dtype)
+
+    return full
+
+
+def _new_full(original: Callable[..., Any]) -> Callable[..., Any]:
+    def new_full(self: torch.Tensor, size: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
+        if fill_value.__class__ is not Watched or args:
+            return original(self, size, fill_value, *args, **kwargs)
+        return _filled(size, fill_value, kwargs.get("dtype") or self.dtype)
+
+    return new_full
+
+
+def _filled(size: Any, number: torch.Tensor, dtype: Any) -> torch.Tensor:
+    if dtype is None:  # as of a number of Python's
+        floats = number.is_floating_point()
+        dtype = torch.get_default_dtype() if floats else torch.bool if number.dtype is torch.bool else torch.int64
+    return number.reshape(()).to(dtype).expand(size).clone()
 
 
 def _format(size: Any, spec: str) -> str:
@@ -95,10 +130,12 @@ def look_again(frame: FrameType | None, text: str) -> None:
 
 @contextmanager
 def shadowed(functions: Iterable[Any], files: Iterable[dict[str, Any]] = ()) -> Iterator[None]:
-    """Other forms of some of Python's functions, for a while, in the files that some functions of the user's are from.
+    """Other forms of some of Python's functions, for a while, in the user's files.
 
-    ``len``, ``min`` and ``max`` give sizes, and sizes are ints for ``isinstance``. Torch's own files call these too often to
-    have others, tell sizes from ints, and may want an int.
+    These are all that are not installed, and all of the packages that some functions are from.
+
+    ``len``, ``min`` and ``max`` give sizes; sizes are ints, and watched tensors plain ones, for ``isinstance`` and ``type``.
+    Torch's own files call these too often to have others, tell sizes from ints, and may want an int.
 
     Args:
         functions: functions of the user's.
@@ -106,7 +143,9 @@ def shadowed(functions: Iterable[Any], files: Iterable[dict[str, Any]] = ()) -> 
     """
     places = []
     every = [function for function in functions if (code := getattr(function, "__code__", None)) and not library(code)]
-    for names in (*(function.__globals__ for function in every), *files):
+    packages = frozenset(function.__module__.partition(".")[0] for function in every if function.__module__)
+    of_packages = _files(packages, len(sys.modules))
+    for names in (*(function.__globals__ for function in every), *of_packages, *files):
         for name, shadow in _SHADOWS.items():
             if name not in names:
                 names[name] = shadow
@@ -118,20 +157,46 @@ def shadowed(functions: Iterable[Any], files: Iterable[dict[str, Any]] = ()) -> 
             del names[name]
 
 
+@functools.lru_cache(16)
+def _files(packages: Collection[str], count: int) -> list[dict[str, Any]]:
+    """The global names of the modules of some packages, and of those that are not installed, of `count` loaded ones."""
+    found = []
+    for name, module in list(sys.modules.items()):
+        package = name.partition(".")[0]
+        if package in _LEFT or not isinstance(module, ModuleType):
+            continue
+        file = vars(module).get("__file__")
+        if isinstance(file, str) and file.endswith(".py") and (package in packages or not file.startswith(_INSTALLED)):
+            found.append(vars(module))
+    return found
+
+
+_LEFT: Final = frozenset((*sys.stdlib_module_names, "torch", "numpy", "isthmus"))
+_INSTALLED: Final = tuple(sysconfig.get_paths()[each] + os.sep for each in ("stdlib", "purelib", "platlib"))
+
+
 def _length(x: Any, /) -> Any:
     """``len``, which makes an int of what `__len__` returns."""
     return x.shape[0] if x.__class__ is Watched and x.dim() else len(x)
 
 
 def _is_instance(x: Any, kinds: Any, /) -> bool:
-    number = _NUMBERS.get(x.__class__)
-    return isinstance(x, kinds) or (number is not None and isinstance(number, kinds))
+    if kinds is _type or (kinds.__class__ is tuple and _type in kinds):
+        kinds = type if kinds is _type else tuple(type if kind is _type else kind for kind in kinds)
+    plain = _PLAIN.get(x.__class__)
+    return isinstance(x, kinds) or (plain is not None and issubclass(plain, kinds))
 
 
-_NUMBERS: Final[dict[type, Any]] = {torch.SymInt: 1, torch.SymFloat: 1.0, torch.SymBool: True}
-"""What sizes would be where a model runs plainly."""
+def _type(x: Any, /, *more: Any, **kwargs: Any) -> Any:
+    """``type``, for a new class too."""
+    return type(x, *more, **kwargs) if more else _PLAIN.get(x.__class__) or type(x)
+
+
+_PLAIN: Final[dict[type, type]] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool, Watched: torch.Tensor}
+"""What sizes and tensors would be where a model runs plainly."""
 _SHADOWS: Final = {
-    "len": _length, "isinstance": _is_instance, "min": _extreme(min, torch.sym_min), "max": _extreme(max, torch.sym_max),
+    "len": _length, "isinstance": _is_instance, "type": _type,
+    "min": _extreme(min, torch.sym_min), "max": _extreme(max, torch.sym_max),
 }  # fmt: skip
 
 

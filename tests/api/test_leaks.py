@@ -59,7 +59,15 @@ def shaped(x: torch.Tensor, n: torch.Tensor) -> Any:
     return first, rest, tiled, x.roll(k, 0), torch.arange(k * 4).view(k, 4), x.topk(k, dim=0)[0], x[: min(k, 5)], x[: max(k, 5)]
 
 
-@pytest.mark.parametrize("function", [sliced, made, shaped])
+def numbers(x: torch.Tensor, n: torch.Tensor) -> Any:
+    k, scale = n.item(), x[0, 0].abs()
+    half, rest = divmod(k, 2)
+    filled = torch.full((2,), scale), x.new_full((3,), n), torch.full_like(x, scale), x.masked_fill(x > k - 3, k)
+    made = torch.tensor(k), torch.tensor([k, ~k]), torch.tensor([[k / 2, 1]]), torch.tensor([scale, k])
+    return x * k + k / 2, x.clamp(-k, k), x.abs() ** k, x * half - rest, filled, made, x * math.sqrt(k), x * round(k / 3), k
+
+
+@pytest.mark.parametrize("function", [sliced, made, shaped, numbers])
 def test_integers_from_data_are_sizes(function: Callable[..., Any]) -> None:
     x = torch.randn(9, 3)
     others = [(torch.randn(9, 3), torch.tensor(n)) for n in (1, 2, 5, 6)]
@@ -69,7 +77,9 @@ def test_integers_from_data_are_sizes(function: Callable[..., Any]) -> None:
 
 def listed(lengths: torch.Tensor, x: torch.Tensor) -> Any:
     a, b = lengths.tolist()
-    return [part.sum(0) for part in x.split([a, b, 9 - a - b])], torch.zeros(a, b)
+    first, second = lengths
+    made = torch.zeros(a, b), torch.zeros(first, second), torch.zeros(torch.Size(lengths.tolist())), F.pad(x, lengths.tolist())
+    return [part.sum(0) for part in x.split([a, b, 9 - a - b])], made, x * sum(lengths.tolist()) * max(lengths.tolist())
 
 
 def masked(lengths: torch.Tensor) -> Any:

@@ -1,0 +1,96 @@
+"""Python's own functions, asked about sizes and tensors of a watched model, in all of the user's files."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from watching import agree
+
+from isthmus.frontends.torch import capture, stdlib
+from isthmus.ir.errors import CaptureError
+
+HELPERS = '''
+import torch
+
+def pair(size):
+    return (size, size) if isinstance(size, int) else size
+
+def kind(x):
+    return "tensor" if type(x) is torch.Tensor else "int" if type(x) == int else "other"
+
+def rows(x):
+    return min(len(x), 3), max([2, len(x)])
+'''
+
+
+@pytest.fixture
+def helpers(tmp_path: Path) -> Any:
+    """A module in a file of its own, from which no module of the model is."""
+    file = tmp_path / "user_helpers.py"
+    file.write_text(HELPERS)
+    module = types.ModuleType("user_helpers")
+    module.__file__ = str(file)
+    exec(compile(HELPERS, str(file), "exec"), vars(module))
+    sys.modules["user_helpers"] = module
+    yield module
+    del sys.modules["user_helpers"]
+
+
+def test_in_files_that_no_module_is_from(helpers: Any) -> None:
+    def model(x: torch.Tensor) -> Any:
+        assert helpers.kind(x) == "tensor"
+        assert helpers.kind(x.shape[0]) == "int"
+        assert helpers.kind(1.5) == "other"
+        return x.new_zeros(helpers.pair(x.shape[0])), x.new_zeros(helpers.rows(x))
+
+    agree(model, (torch.randn(4, 3),), dynamic=({0: "N"},), sizes=[{"N": 1}, {"N": 2}, {"N": 7}])
+    assert not {"len", "isinstance", "type", "min", "max"} & set(vars(helpers))
+
+
+def test_names_of_the_users_own_stay() -> None:
+    names = {"len": 3}
+    exec("def model(x):\n    return x * len", names)
+    agree(names["model"], (torch.randn(3),))
+    assert names["len"] == 3
+    assert "isinstance" not in names
+
+
+def test_all_is_as_it_was_after_an_error() -> None:
+    def failing(x: torch.Tensor) -> Any:
+        assert "len" in failing.__globals__
+        assert len is not builtins.len
+        return float(x.sum())
+
+    with pytest.raises(CaptureError):
+        capture(failing, (torch.randn(3),))
+    assert "len" not in globals()
+    assert len is builtins.len
+
+
+def test_minimum_and_maximum_ask_only_where_they_must() -> None:
+    found: list[Any] = []
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        n = x.shape[0]
+        found[:] = [
+            min(3, 2), max((1, 5)), min(iter([4, 2])), max([], default=7), min("ba"), max(2, 5, key=lambda k: -k), min(1.5, 2),
+            str(min(n, 3)), str(max(n for n in (n, 2 * n))), str(min([n, 0])),
+        ]  # fmt: skip
+        return x
+
+    captured = capture(model, (torch.randn(4),), dynamic_shapes=({0: "N"},))
+    assert found == [2, 5, 2, 7, "a", 2, 1.5, "min(3, N)", "2*N", "0"]
+    assert not captured.graph.symbols.assumptions
+
+
+def test_arrays_of_sizes_are_told_from_others() -> None:
+    import numpy as np
+
+    assert stdlib.unpacked("text") == ("text", None)
+    assert stdlib.unpacked(array := np.array([1, None], dtype=object)) == (array, None)
