@@ -25,6 +25,11 @@ def model(text: str, opset: int = 18) -> Any:
     return made
 
 
+def node(op: str, inputs: str, attributes: str = "") -> str:
+    """A call in that language."""
+    return f"{op}<{attributes}>({inputs})" if attributes else f"{op}({inputs})"
+
+
 def imported(proto: Any) -> Any:
     """The graph right after it was read; it holds no opaque node."""
     found = import_model(proto)

@@ -10,14 +10,15 @@ a tensor. A direction back in time starts at the end, and what it gives out stan
 direction back in time starts at that end. A state that is not given is 0.
 
 `activations`, where given, are other functions than the usual ones, in the order that the row names them in, for all directions
-or for one after the other: each a name and, where it has them, its alpha and beta. With `clip`, what goes into them is cut off
-at that number on either side.
+or for one after the other: each a name and, where it has them, its alpha and beta. With `clip`, the gates' shares are cut off
+at that number on either side before they go into them.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -178,7 +179,7 @@ class Recurrent(Op):
         size = rows // self.gates
         first_bias, second_bias = np.zeros((2, rows), x.dtype) if bias is None else bias.reshape(2, rows)
         projection, peepholes = rest[self.states :] or (None, None)
-        cell = Cell([self._of_arrays(call, *each) for each in self.functions(call, number)], peepholes)
+        cell = Cell(self._activations(call, number, _of_arrays), peepholes)
         state = [
             np.zeros((batch, width), x.dtype) if start is None else start
             for start, width in zip(rest, (hidden, size), strict=False)
@@ -199,11 +200,11 @@ class Recurrent(Op):
             state = [np.where(going, new, old) for new, old in zip(made, state, strict=True)]
         return [y, *state]
 
-    @staticmethod
-    def _of_arrays(call: Call, name: str, *parameters: float) -> Function:
-        """An activation, of what is cut off where that is asked for."""
-        clip = call["clip"]
-        return lambda x: ACTIVATIONS[name].numpy(x if clip is None else np.clip(x, -clip, clip), *parameters)
+    def _activations(self, call: Call, number: int, made: Function) -> list[Function]:
+        """The functions of one direction's cell, given what makes one of the clip, a name and parameters. What the state of the
+        cell goes into is not cut off."""
+        every = enumerate(self.functions(call, number))
+        return [made(None if place == 2 else call["clip"], *each) for place, each in every]
 
     # ---- finer ops
 
@@ -250,7 +251,7 @@ class Recurrent(Op):
 
         def body(inner: Builder, turn: Value, *arguments: Value) -> list[Value]:
             old, (ours, *going) = arguments[: self.states], arguments[self.states :]
-            cell = Cell([self._of_values(inner, call, *each) for each in self.functions(call, number)], apart)
+            cell = Cell(self._activations(call, number, partial(_of_values, inner)), apart)
             made = self.build(inner, call, ours, lambda h, *gates: inner.linear(h, *part(*gates)), old, cell)
             if projection is not None:
                 made[0] = inner.linear(made[0], projection, None)
@@ -262,12 +263,6 @@ class Recurrent(Op):
         *last, y = b.loop(None, None, [*state, *scanned], carried=self.states, regions=[region])
         y = b.flip(y, axes=[0]) if back else y
         return [y if inside is None else b.where(inside, y, 0.0), *last]
-
-    @staticmethod
-    def _of_values(b: Builder, call: Call, name: str, *parameters: float) -> Function:
-        """An activation in finer ops."""
-        clip = call["clip"]
-        return lambda x: ACTIVATIONS[name].build(b, x if clip is None else b.clip(x, -clip, clip), *parameters)
 
 
 @register
@@ -406,6 +401,16 @@ class RNN(Recurrent):
 
 
 # ---- pieces
+
+
+def _of_arrays(clip: float | None, name: str, *parameters: float) -> Function:
+    """An activation in numpy."""
+    return lambda x: ACTIVATIONS[name].numpy(x if clip is None else np.clip(x, -clip, clip), *parameters)
+
+
+def _of_values(b: Builder, clip: float | None, name: str, *parameters: float) -> Function:
+    """An activation in finer ops."""
+    return lambda x: ACTIVATIONS[name].build(b, x if clip is None else b.clip(x, -clip, clip), *parameters)
 
 
 def _hold(call: Call, index: int, *wanted: Dim | None) -> tuple[Dim, ...]:
