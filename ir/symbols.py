@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -117,6 +118,7 @@ class Symbols:
         self._stated: set[tuple[str, Dim, Dim]] = set()
         self._counters: dict[str, int] = {}
         self._fresh: set[Symbol] = set()
+        self._supposing = False
 
     def declare(self, name: str, lo: Bound = 1, hi: Bound = INF, hint: int | None = None) -> Symbol:
         """The symbol of this name, made when there is none yet."""
@@ -221,6 +223,26 @@ class Symbols:
             if symbol.joined is not None:
                 _merge(self._spans, resolve(symbol.dim), symbol.lo, symbol.hi)
 
+    @contextmanager
+    def supposing(self, relations: Iterable[tuple[str, Dim, Dim]]) -> Iterator[None]:
+        """Knows inequalities for a while, without taking them for granted; what is assumed meanwhile stays assumed."""
+        spans, ranges = dict(self._spans), [(symbol, symbol.lo, symbol.hi) for symbol in self.by_name.values()]
+        count, supposing = len(self.assumptions), self._supposing
+        self._supposing = True
+        self._state_all(relations)
+        try:
+            yield
+        finally:
+            self._spans, self._supposing = spans, supposing
+            for symbol, lo, hi in ranges:
+                symbol.lo, symbol.hi = lo, hi
+            self._state_all((a.relation, a.left, a.right) for a in self.assumptions[count:])
+
+    def _state_all(self, relations: Iterable[tuple[str, Dim, Dim]]) -> None:
+        for relation, left, right in relations:
+            if relation in ENDS and relation != "==":
+                self._state(resolve(left) - resolve(right), *ENDS[relation])
+
     def _state(self, dim: Dim, lo: Bound, hi: Bound) -> None:
         spans = dict(self._spans)
         _merge(spans, dim, lo, hi)
@@ -303,7 +325,7 @@ class Symbols:
         self.assume(relation, left, right)
         self._state(left - right, least, most)
         lo, hi = self.span(left - right)
-        if lo == hi:  # with what was assumed before, this makes them the same
+        if lo == hi and not self._supposing:  # with what was assumed before, this makes them the same
             self._join(left, right + int(lo), lambda *_: None)
         return True
 

@@ -171,6 +171,15 @@ def predicate_of_a_size(x: Tensor) -> Any:
     return shapes, odd
 
 
+@program((r(3, 4),), (r(6, 4),), (r(1, 4),), (r(4, 4),), (r(5, 4),), dynamic=(N,))
+def sizes_known_from_the_predicate(x: Tensor) -> Any:
+    def many(x: Tensor) -> Any:
+        factor = 2 if x.shape[0] > 4 else 3  # no branch: here it is
+        return x[4] * factor + x[: x.shape[0] - 4].sum(0) + torch.ones(x.shape[0] - 4).sum()
+
+    return torch.cond(x.shape[0] > 4, many, lambda x: x[0] * (5 if x.shape[0] > 4 else 7), (x,))
+
+
 @program(*signs(3, 4))
 def other_predicates(x: Tensor) -> Any:
     one = torch.cond(x.sum().reshape(1) > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))

@@ -8,7 +8,7 @@ among what a body gets or gives is a size, bound where it is known: at the begin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -209,8 +209,9 @@ def _cond(watcher: Watcher, predicate: Any, true: Any, false: Any, operands: Seq
         with watcher:
             return (true if taken else false)(*operands)
     graphs, found = [], []
-    for name, body in (("then", true), ("else", false)):
-        with region(watcher, name) as graph:
+    holds = predicate.node if isinstance(predicate, torch.SymBool) else None
+    for name, body, node in (("then", true, holds), ("else", false, holds and holds.sym_not())):
+        with region(watcher, name) as graph, watcher.sizes.supposing(node.expr) if node else nullcontext():
             found.append(_run(watcher, body, operands))
             graph.set_outputs(found[-1].values)
         graphs.append(graph)
@@ -260,7 +261,7 @@ def _loop(
     count, lows = len(start), [leaf.lo for leaf in start]
     hints = [watcher.sizes.hint(watcher.sizes.take(leaf.item)) if leaf.is_number else None for leaf in start]
     while True:
-        assumed, known = list(table.assumptions), set(table.by_name.values())
+        known = set(table.by_name.values())
         with region(watcher, "body") as graph:
             graph.add_input(Tensor(i64, ()), "turn")
             inputs = [graph.add_input(type) for type in (*(leaf.value.type for leaf in start), *slices)]
@@ -276,18 +277,22 @@ def _loop(
                 _argument(watcher, value, replace(leaf, strides=None, certain=leaf.certain and leaf.strides is None))
                 for leaf, value in zip(whole, inputs[count:], strict=True)
             ]
-            given = _run(watcher, body, arguments)
+            with _supposing(watcher, test, arguments):
+                given = _run(watcher, body, arguments)
             ends = given.leaves[:count]
             _check(watcher, start, ends, known)
             with watcher:
                 again = True if test is None else _predicate(watcher, test(*(leaf.item for leaf in ends if leaf is not None)))
             graph.set_outputs([_scalar(watcher, again), *given.values])
-        least = [-INF if leaf is None or leaf.lo < low else low for leaf, low in zip(ends, lows, strict=True)]
-        if least == lows:
+        least = [-INF if end is None or end.lo < low else low for end, low in zip(ends, lows, strict=True)]
+        alike = [leaf if end and end.certain and end.strides == leaf.strides else replace(leaf, certain=False)
+                 for leaf, end in zip(start, ends, strict=True)]  # fmt: skip
+        if least == lows and alike == start:
             break
-        # A number may fall from turn to turn: once more, with no word about how low it is.
+        # A number may fall from turn to turn, or a tensor lie otherwise: once more, with no word about how low or how.
         graph.release()
-        table.assumptions, lows = assumed, least
+        table.assumptions = [a for a in table.assumptions if known.issuperset((*symbols(a.left), *symbols(a.right)))]
+        lows, start = least, alike
     enters = None if first is True else _scalar(watcher, first)
     operands = [None, enters, *(leaf.value for leaf in (*start, *whole))]
     node = watcher.w.b.emit("loop", operands, {"carried": count}, [graph])
@@ -296,6 +301,15 @@ def _loop(
         for leaf, end, value, low, hint in zip(start, ends, node.results, lows, hints, strict=False)
     ]
     return given, [*final, *map(watcher.tensor, node.results[count:])]
+
+
+@contextmanager
+def _supposing(watcher: Watcher, test: Callable[..., Any] | None, arguments: Sequence[Any]) -> Iterator[None]:
+    """A turn, which there is only where the test of the numbers that it gets was true."""
+    with watcher:
+        holds = test(*arguments) if test is not None and not all(isinstance(x, torch.Tensor) for x in arguments) else None
+    with watcher.sizes.supposing(holds.node.expr) if isinstance(holds, torch.SymBool) else nullcontext():
+        yield
 
 
 def _first(watcher: Watcher, value: Value, scanned: bool) -> Any:

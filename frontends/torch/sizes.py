@@ -13,7 +13,8 @@ Questions of torch's own C++ that have a safe answer (`guard_or_false` and its k
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
@@ -152,6 +153,42 @@ class Sizes:
             return symbol.hint
         lo, hi = symbol.lo, symbol.hi
         return int(min(max(self.STAND_IN, lo), hi))
+
+    @contextmanager
+    def supposing(self, expr: Any) -> Iterator[None]:
+        """Answers as they are where a relation of sizes holds, for a while; the run has such sizes then, if there are any.
+
+        Args:
+            expr: what a `SizeNode` holds for a bool.
+        """
+        relations = list(_all_of(expr))
+        supposed = {fact for word, left, right in relations for fact in ((word, left, right), (MIRRORED[word], right, left))}
+        supposed -= self._facts
+        nodes, hints = self.nodes, [(symbol, symbol.hint) for symbol in _within(expr)]
+        self.nodes = {}
+        self._facts |= supposed
+        self._fit(expr)
+        self._forget()
+        try:
+            with self.symbols.supposing(relations):
+                yield
+        finally:
+            self.nodes = nodes
+            self._facts -= supposed
+            for symbol, hint in hints:
+                symbol.hint = hint
+            self._forget()
+
+    def _fit(self, expr: Any) -> None:
+        """Lets the run have sizes at which a relation holds, if there are any near by."""
+        for symbol in _within(expr):
+            hint = self.hint_of(symbol)
+            lo, hi = (int(end) if abs(end) != dims.INF else hint for end in (symbol.lo, symbol.hi))
+            for size in (hint, hint * 2, hint * 3, *range(hint + 1, hint + 32), *range(lo, lo + 32), *range(hi - 32, hi + 1)):
+                symbol.hint = size
+                if symbol.lo <= size <= symbol.hi and SizeNode(self, expr, bool).hint:
+                    return
+            symbol.hint = hint
 
     # ---- deciding
 
@@ -349,6 +386,20 @@ def _is_pointwise(name: str) -> bool:
     """Whether an op broadcasts its arguments."""
     packet = getattr(torch.ops.aten, name, None)
     return packet is not None and any(torch.Tag.pointwise in getattr(packet, each).tags for each in packet.overloads())
+
+
+def _all_of(expr: Any) -> Iterator[tuple[str, Dim, Dim]]:
+    """The relations that hold where a bool of a `SizeNode` does."""
+    if isinstance(expr, tuple) and expr[0] in HOLDS:
+        yield expr
+    elif isinstance(expr, tuple) and expr[0] == "and":
+        yield from (*_all_of(expr[1]), *_all_of(expr[2]))
+
+
+def _within(expr: Any) -> dict[Symbol, None]:
+    """The symbols in a bool of a `SizeNode`."""
+    parts = expr[1:] if isinstance(expr, tuple) else ()
+    return {symbol: None for part in parts for symbol in (_within(part) if isinstance(part, tuple) else symbols(resolve(part)))}
 
 
 def _all(yes: bool, no: bool) -> bool | None:

@@ -92,7 +92,8 @@ def test_what_parameters_decide_is_decided() -> None:
 
 
 def test_nothing_is_taken_for_granted() -> None:
-    for name in ("carried_integer", "integers_in_one_another", "writes_inside", "predicate_of_a_size", "decoder", "scans"):
+    for name in ("carried_integer", "integers_in_one_another", "writes_inside", "predicate_of_a_size", "decoder", "scans",
+                 "sizes_known_from_the_predicate"):  # fmt: skip
         program = PROGRAMS[name]
         net = isthmus.compile(program.model, program.calls[0], dynamic_shapes=program.dynamic, strict=True)
         assert not net.report.assumptions
@@ -118,6 +119,52 @@ def test_an_exported_program(name: str) -> None:
         leaves = [[leaf for leaf in pytree.tree_leaves(tree) if leaf is not None] for tree in (net(*call), theirs)]
         for ours, other in zip(*leaves, strict=True):
             torch.testing.assert_close(torch.as_tensor(ours), torch.as_tensor(other), rtol=1e-4, atol=1e-4)
+
+
+class Chosen(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.l = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return torch.cond(x.sum() > 0, lambda x: self.l(x), lambda x: x[x.shape[0] // 2 :].sum() + x, (x,))
+
+
+@pytest.mark.parametrize("coarse", ["Chosen", "Linear"])
+@pytest.mark.parametrize("keep", [False, True])
+def test_modules_kept_whole_inside(coarse: str, keep: bool) -> None:
+    torch.manual_seed(0)
+    module = Chosen()
+
+    def step(c: torch.Tensor, row: torch.Tensor) -> Any:
+        return c + module(row[None])[0], module(row[None])[0]
+
+    class Around(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.held = module
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return scan(step, x[0], x)
+
+    net = isthmus.compile(Around(), (r(3, 4),), dynamic_shapes=[{0: "N"}], coarse=(coarse,), keep_functions=keep)
+    for x in (r(5, 4), r(1, 4)):
+        total, rows = net(x)
+        expected = torch.stack([module(row[None])[0] for row in x]).detach()
+        torch.testing.assert_close(rows, expected)
+        torch.testing.assert_close(total, x[0] + expected.sum(0), rtol=1e-4, atol=1e-4)
+
+
+def test_what_a_body_watched_twice_takes_for_granted_is_told() -> None:
+    """Its number falls from turn to turn, which shows when it was watched once."""
+
+    def model(x: torch.Tensor) -> Any:
+        return while_loop(lambda i, y: i > 0, lambda i, y: (i - 1, y + (1 if x.shape[0] > 2 else 2)), (3, x))[1]
+
+    net = isthmus.compile(model, (r(3, 4),), dynamic_shapes=[{0: "N"}])
+    assert [assumption.partition(":")[0].split(" (")[0] for assumption in net.report.assumptions] == ["N > 2"]
+    with pytest.raises(UsageError, match="N > 2"):
+        net(r(2, 4))
 
 
 # ---- a loop of Python's
@@ -165,6 +212,17 @@ def leak_of_a_number(x: torch.Tensor) -> Any:
     return x + kept[0]
 
 
+def lies_otherwise(x: torch.Tensor) -> Any:
+    """A write to a view in the first turn, to a copy in the second."""
+
+    def body(i: torch.Tensor, y: torch.Tensor) -> Any:
+        z = y.clone()
+        z.reshape(-1).add_(1)
+        return i + 1, (z * 2).t().contiguous().t()
+
+    return while_loop(lambda i, y: i < 3, body, (n(0), x))
+
+
 def loop(body: Callable[..., Any], start: Any = 0) -> Callable[..., Any]:
     return lambda x: while_loop(lambda i, y: i < 5, body, (start, x))
 
@@ -180,6 +238,7 @@ def branch(then: Callable[..., Any], other: Callable[..., Any]) -> Callable[...,
         (leak_into_the_other_branch, "a tensor that a branch or the body of a loop made is used outside of it"),
         (leak_of_a_size, "a size that a branch or the body of a loop found is used outside of it"),
         (leak_of_a_number, "a size that a branch or the body of a loop found is used outside of it"),
+        (lies_otherwise, "a tensor is written to, and reshape at (.*) made either a view or a copy of it"),
         (branch(lambda x: x[0], lambda x: x + 0), r"returns f32\[4\], the other f32\[N, 4\]"),
         (branch(lambda x: x.int(), lambda x: x + 0), r"returns i32\[N, 4\], the other f32\[N, 4\]"),
         (branch(lambda x: (x + 1, 2), lambda x: (x, x.sum().long())), "returns an integer, the other i64"),

@@ -269,3 +269,17 @@ def test_a_size_that_becomes_a_number_narrows_what_was_compared_with_it() -> Non
     g.settle()
     verify(g)
     verify(parse(print_graph(g)))
+
+
+def test_what_is_supposed_is_known_for_a_while() -> None:
+    table = Symbols()
+    n, m = table.declare("n", 1).dim, table.declare("m", 1).dim
+    with table.supposing([(">", n, 4), ("<=", m - n, 0)]):
+        assert table.span(n) == (5, INF)
+        assert table.span(m - n)[1] == 0
+        assert table.constrain("<=", n, 5)
+        assert table.same(n, 5)
+    assert table.same(n, 5) is None  # it is 5 at most, and was 5 at least for a while
+    assert table.span(n) == (1, 5)
+    assert table.span(m - n) == (-4, INF)
+    assert [str(assumption) for assumption in table.assumptions] == ["n <= 5"]
