@@ -144,7 +144,8 @@ def shadowed(functions: Iterable[Any], files: Iterable[dict[str, Any]] = ()) -> 
     places = []
     every = [function for function in functions if (code := getattr(function, "__code__", None)) and not library(code)]
     packages = frozenset(function.__module__.partition(".")[0] for function in every if function.__module__)
-    of_packages = _files(packages, len(sys.modules))
+    last = next(reversed(sys.modules))
+    of_packages = _files(packages, (len(sys.modules), last, id(sys.modules[last])))
     for names in (*(function.__globals__ for function in every), *of_packages, *files):
         for name, shadow in _SHADOWS.items():
             if name not in names:
@@ -158,8 +159,13 @@ def shadowed(functions: Iterable[Any], files: Iterable[dict[str, Any]] = ()) -> 
 
 
 @functools.lru_cache(16)
-def _files(packages: Collection[str], count: int) -> list[dict[str, Any]]:
-    """The global names of the modules of some packages, and of those that are not installed, of `count` loaded ones."""
+def _files(packages: Collection[str], loaded: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """The global names of the modules of some packages, and of those that are not installed.
+
+    Args:
+        packages: the packages.
+        loaded: changes when a module is loaded.
+    """
     found = []
     for name, module in list(sys.modules.items()):
         package = name.partition(".")[0]
