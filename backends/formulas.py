@@ -49,6 +49,47 @@ def expm1(b: Builder, node: Node, x: Value) -> Any:
     return b.where(small, b.mul(b.tanh(b.mul(x, 0.5)), b.add(power, 1.0)), b.sub(power, 1.0))
 
 
+_NEAR: Final = (
+    (3.20937758913846947e3, 3.77485237685302021e2, 1.13864154151050156e2, 3.16112374387056560, 1.85777706184603153e-1),
+    (2.84423683343917062e3, 1.28261652607737228e3, 2.44024637934444173e2, 2.36012909523441209e1, 1.0),
+)
+_FAR: Final = (
+    (
+        1.23033935479799725e3, 2.05107837782607147e3, 1.71204761263407058e3, 8.81952221241769090e2, 2.98635138197400131e2,
+        6.61191906371416295e1, 8.88314979438837594, 5.64188496988670089e-1, 2.15311535474403846e-8,
+    ),
+    (
+        1.23033935480374942e3, 3.43936767414372164e3, 4.36261909014324716e3, 3.29079923573345963e3, 1.62138957456669019e3,
+        5.37181101862009858e2, 1.17693950891312499e2, 1.57449261107098347e1, 1.0,
+    ),
+)  # fmt: skip
+"""Of W. J. Cody's rational approximations (Mathematics of Computation 23, 1969): erf(x) / x of x^2, and exp(x^2) erfc(x)."""
+
+
+def erf(b: Builder, node: Node, x: Value) -> Any:
+    """In f64, to two roundings; other floats are left to the target."""
+    if x.tensor.dtype is not dtypes.f64:
+        return None
+    size = b.abs(x)
+    low, high = b.clip(size, 0.0, 0.5), b.clip(size, 0.46875, 6.0)  # from 6 on it rounds to 1
+    near = b.mul(low, _ratio(b, b.mul(low, low), _NEAR))
+    far = b.sub(1.0, b.mul(b.exp(b.neg(b.mul(high, high))), _ratio(b, high, _FAR)))
+    found = b.mul(b.sign(x), b.where(b.lt(size, 0.46875), near, far))
+    return b.where(b.is_nan(x), x, found)
+
+
+def _ratio(b: Builder, x: Value, polynomials: tuple[tuple[float, ...], tuple[float, ...]]) -> Value:
+    return b.div(*(polynomial(b, x, factors) for factors in polynomials))  # type: ignore[no-any-return]
+
+
+def polynomial(b: Builder, x: Value, factors: Sequence[float]) -> Value:
+    """The sum of the factors times powers of x, the least power first."""
+    found = b.add(b.mul(x, factors[-1]), factors[-2])
+    for factor in factors[-3::-1]:
+        found = b.add(b.mul(found, x), factor)
+    return found  # type: ignore[no-any-return]
+
+
 def log2(b: Builder, node: Node, x: Value) -> Any:
     """The logarithm to base 2."""
     return b.mul(b.log(x), 1 / math.log(2))

@@ -198,15 +198,8 @@ def _erf(b: Builder, node: Node, x: Value) -> Any:
         return None
     near = b.clip(x, -4.0, 4.0)
     square = b.mul(near, near)
-    above, below = (_polynomial(b, square, factors) for factors in (_ERF_ABOVE, _ERF_BELOW))
+    above, below = (formulas.polynomial(b, square, factors) for factors in (_ERF_ABOVE, _ERF_BELOW))
     return b.div(b.mul(near, above), below)
-
-
-def _polynomial(b: Builder, x: Value, factors: tuple[float, ...]) -> Value:
-    found = b.add(b.mul(x, factors[-1]), factors[-2])
-    for factor in factors[-3::-1]:
-        found = b.add(b.mul(found, x), factor)
-    return found  # type: ignore[no-any-return]
 
 
 lowers("log1p", below=9)(formulas.log1p)

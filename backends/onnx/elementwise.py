@@ -200,6 +200,7 @@ def _rsqrt(b: Builder, node: Node, x: Value) -> Any:
 
 for _op in ("log1p", "expm1", "log2", "log10", "exp2", "trunc", "is_finite", "atan2"):
     lowers(_op)(getattr(formulas, _op))
+lowers("erf")(formulas.erf)
 lowers("bit_not", "bit_and", "bit_or", "bit_xor")(formulas.bits_of_bool)
 
 

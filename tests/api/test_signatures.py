@@ -379,8 +379,15 @@ def test_element_types(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_layers_of_other_floats(dtype: torch.dtype) -> None:
-    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.LayerNorm(5), nn.Softmax(-1)).to(dtype).eval()
+    model = nn.Sequential(nn.Linear(4, 5), nn.GELU(), nn.LayerNorm(5), nn.Softmax(-1)).to(dtype).eval()
     right(model, (T(2, 4).to(dtype),))
+
+
+@pytest.mark.parametrize("opset", [9, 18])
+def test_the_error_function_of_doubles(opset: int) -> None:
+    x = torch.cat([torch.linspace(-7, 7, 1001).double(), torch.tensor([torch.inf, -torch.inf, torch.nan, 1e-300]).double()])
+    net: Any = isthmus.compile(torch.erf, x, opset=opset)
+    torch.testing.assert_close(net(x), torch.erf(x), rtol=1e-15, atol=0, equal_nan=True)
 
 
 def test_numbers_as_tensors() -> None:
