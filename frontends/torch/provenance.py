@@ -7,6 +7,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from types import CodeType, FrameType
 from typing import Any, Final
 
@@ -40,6 +41,7 @@ _is_library: dict[int, bool] = {}
 _codes: list[CodeType] = []
 
 
+@cache
 def is_library_file(file: str) -> bool:
     """Whether a file of source is torch's or isthmus'."""
     return os.path.realpath(file).startswith(_LIBRARY[:-1])

@@ -7,7 +7,8 @@ where only sizes or data can tell how they go.
 
 * `values`: what lists, dicts, objects, and numbers that only data can tell are.
 * `interpreter`: blocks, nodes, and the table of ops that are TorchScript's own.
-* `numbers`, `containers`, `tensors`: those ops; `sequences`: lists of which only data can tell the length.
+* `numbers`, `containers`, `tensors`, `functions`: those ops, and calls.
+* `sequences`: lists of which only data can tell the length.
 * `states`: what blocks leave behind, and how that of two branches is joined.
 * `branches`, `loops`: `prim::If` and `prim::Loop`.
 * `calls`: what is swapped in torch, and the signatures of scripted callables.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch.utils._python_dispatch import _pop_mode_temporarily
 
-from isthmus.frontends.torch.script import branches, containers, loops, numbers, tensors
+from isthmus.frontends.torch.script import branches, containers, functions, loops, numbers, tensors
 from isthmus.frontends.torch.script.interpreter import Interpreter
 from isthmus.ir.errors import UsageError
 from isthmus.ir.graph import Value
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SCRIPTED: Final = (torch.jit.ScriptModule, torch._C.ScriptFunction, torch._C.ScriptMethod)
 """Scripted, traced and frozen models."""
-TABLES: Final = (branches, containers, loops, numbers, tensors)
+TABLES: Final = (branches, containers, functions, loops, numbers, tensors)
 """Where the interpreter's ops and nodes are."""
 
 
@@ -34,24 +34,20 @@ def swaps(watcher: Watcher) -> list[tuple[Any, str, Any]]:
         return running[0]
 
     def function(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _call(interpreter(), self.inlined_graph, _bound(self.schema, (), args, kwargs))
+        return _call(interpreter(), self, _bound(self.schema, (), args, kwargs))
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         i = interpreter()
         module = i.module(self.owner, watcher.provenance.path[-1])
-        return _call(i, self.inlined_graph, _bound(self.schema, (module,), args, kwargs))
+        return _call(i, self, _bound(self.schema, (module,), args, kwargs))
 
     return [(torch._C.ScriptFunction, "__call__", function), (torch._C.ScriptMethod, "__call__", method)]
 
 
-def _call(i: Interpreter, graph: Any, arguments: Sequence[Any]) -> Any:
-    """The result of a graph, for Python."""
+def _call(i: Interpreter, scripted: Any, arguments: Sequence[Any]) -> Any:
+    """The result of a function or method, for Python."""
     with _pop_mode_temporarily():  # the interpreter hands ops to the watcher by itself
-        scope, i.scope = i.scope, None
-        try:
-            found = i.run(graph, arguments)
-        finally:
-            i.scope = scope
+        found = i.run(scripted.graph, arguments, scripted.name)
     return found[0] if len(found) == 1 else tuple(found) if found else None
 
 
@@ -83,7 +79,8 @@ def untouched(modules: Iterable[tuple[str, torch.nn.Module]]) -> Iterator[None]:
     saved = []
     for _, module in modules:
         if isinstance(module, torch.jit.ScriptModule):
-            handle, kinds = module._c, module._concrete_type
+            handle = module._c
+            kinds = torch._C.ConcreteModuleType.from_jit_type(handle._type())
             held = [*module._parameters.items(), *module._buffers.items(), *kinds.get_attributes().items()]
             saved += [(handle, name, handle.getattr(name)) for name in dict(held) if handle.hasattr(name)]
     try:

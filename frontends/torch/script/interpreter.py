@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
@@ -13,6 +14,7 @@ from torch.utils import _pytree as pytree
 from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.control import region
 from isthmus.frontends.torch.lowering import dtype_of
+from isthmus.frontends.torch.provenance import is_library_file
 from isthmus.frontends.torch.script.notation import ENUMERATIONS, NUMBER_OF_DTYPE, module_path, overload_of, place
 from isthmus.frontends.torch.script.values import (
     NUMBERS,
@@ -87,6 +89,9 @@ class Interpreter:
         w: the lowerings' helper.
         scope: the part of the run that the nodes go to; None outside of all branches and loops.
         modules: modules by torch's own handle.
+        path: of the module whose method runs.
+        function: the name of the function or method that runs.
+        sites: the lines of the calls that are under way, outermost first.
     """
 
     def __init__(self, watcher: Watcher) -> None:
@@ -94,12 +99,15 @@ class Interpreter:
         self.w = watcher.w
         self.scope: Scope | None = None
         self.modules: dict[Any, Instance] = {}
+        self.path = self.function = ""
+        self.sites: list[Location] = []
 
     # ---- blocks and nodes
 
-    def run(self, graph: Any, arguments: Sequence[Any]) -> list[Any]:
+    def run(self, graph: Any, arguments: Sequence[Any], function: str) -> list[Any]:
         """The results of a graph, for Python."""
-        outer = self.watcher.provenance.script
+        outer, before = self.watcher.provenance.script, (self.path, self.function)
+        self.path, self.function = self.watcher.provenance.path[-1], function
         try:
             return [self.leave(each) for each in self.block(graph, {}, [self.enter(each) for each in arguments])]
         except IsthmusError as error:
@@ -111,6 +119,18 @@ class Interpreter:
             ) from None
         finally:
             self.watcher.provenance.script = outer
+            self.path, self.function = before
+
+    def call(self, graph: Any, arguments: Sequence[Any], path: str, function: str) -> list[Any]:
+        """The results of a function or method that a script calls."""
+        before = self.path, self.function
+        self.path, self.function = path, function
+        self.sites.append(self.location)
+        try:
+            return self.block(graph, {}, arguments)
+        finally:
+            self.path, self.function = before
+            self.sites.pop()
 
     def block(self, block: Any, env: dict[int, Any], arguments: Sequence[Any]) -> list[Any]:
         """The results of a block on these arguments."""
@@ -121,8 +141,9 @@ class Interpreter:
             if kind == "prim::Constant":
                 env[node.output().unique()] = self.constant(node)
                 continue
-            location = self.watcher.provenance.script = self.here(node)
-            self.w.b.location = self.watcher.graph.symbols.location = location
+            if kind not in _PLACELESS:
+                location = self.watcher.provenance.script = self.here(node)
+                self.w.b.location = self.watcher.graph.symbols.location = location
             try:
                 results = self.node(kind, node, env)
             except (IsthmusError, Raised, Rerun):
@@ -376,13 +397,16 @@ class Interpreter:
         return found
 
     def here(self, node: Any) -> Location:
-        """The line of a node."""
+        """The line of a node; that of the call where it is in torch's own code."""
         file, line, function = place(node.sourceRange())
-        outer = self.watcher.provenance.script
-        path = ".".join(part for part in (self.watcher.provenance.path[-1], module_path(node.getModuleHierarchy())) if part)
-        if not file and outer is not None:
-            return outer
-        return Location(file, line, function, path)
+        path = ".".join(part for part in (self.path, module_path(node.getModuleHierarchy())) if part)
+        if not file and self.watcher.provenance.script is not None:
+            return self.watcher.provenance.script
+        if is_library_file(file):
+            for site in reversed(self.sites):
+                if not is_library_file(site.file):
+                    return replace(site, module=path)
+        return Location(file, line, function or self.function, path)
 
     def refuse(
         self, what: str, remedy: str | None = None, found: str | None = None, kind: type[CaptureError] = CaptureError
@@ -480,6 +504,10 @@ class Rerun(Exception):
         self.growing = growing
 
 
+_PLACELESS: Final = frozenset((
+    "prim::GetAttr", "prim::ListConstruct", "prim::TupleConstruct", "prim::TupleUnpack", "prim::TupleIndex",
+))  # fmt: skip
+"""Nodes that nothing comes of in the graph, for whose line it is not worth asking."""
 _COMPARED: Final = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 

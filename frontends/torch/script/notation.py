@@ -40,6 +40,29 @@ def overload_of(name: str) -> Any:
     return None if packet is None else getattr(packet, overload or "default", None)
 
 
+def inlined(node: Any) -> Any:
+    """What a call does, as a graph of its own whose inputs are the call's, a function to call left out.
+
+    A function is not looked up by its name, which may be that of several in several files.
+    """
+    graph = torch._C.Graph()
+    mapped = {}
+    for value in node.inputs():
+        made = value.node()
+        if made.kind() == "prim::Constant" and value.type().kind() == "FunctionType":
+            copy = graph.createClone(made, lambda each: each)
+            graph.appendNode(copy)
+            mapped[value.unique()] = copy.output()
+        else:
+            mapped[value.unique()] = graph.addInput().setType(value.type())
+    call = graph.createClone(node, lambda each: mapped[each.unique()])
+    graph.appendNode(call)
+    for value in call.outputs():
+        graph.registerOutput(value)
+    torch._C._jit_pass_inline(graph)
+    return graph
+
+
 _SCRIPTED: Final = re.compile(r'File "(.*)", line (\d+)')
 _TRACED: Final = re.compile(r"^(.*)\((\d+)\): (.*)$", re.MULTILINE)
 

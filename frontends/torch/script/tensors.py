@@ -299,34 +299,6 @@ def _is_instance(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
     return [any(found[type] for type in types)]
 
 
-@script_node("prim::PythonOp")
-def _python(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
-    """A function that is not scripted (`torch.jit.ignore`), which runs as in any model."""
-    arguments = [i.leave(env[value.unique()]) for value in node.inputs()]
-    place, i.watcher.provenance.script = i.watcher.provenance.script, None
-    try:
-        with i.watcher:
-            found = node.pyobj()(*arguments)
-    finally:
-        i.watcher.provenance.script = place
-    count = node.outputsSize()
-    return [] if not count else [i.enter(found)] if count == 1 else [i.enter(each) for each in found]
-
-
-@script_node("prim::fork")
-def _fork(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
-    """A part that may run beside the others; it runs at once."""
-    graph = node.g("Subgraph").copy()
-    torch._C._jit_pass_inline(graph)
-    found = i.block(graph, {}, [env[value.unique()] for value in node.inputs()])
-    return [found[0] if len(found) == 1 else tuple(found)]
-
-
-@script_op("aten::wait")
-def _wait(i: Interpreter, x: Any) -> Any:
-    return x
-
-
 @script_op("prim::annotate", "prim::profile")
 def _itself(i: Interpreter, x: Any, *_: Any) -> Any:
     return x

@@ -104,6 +104,12 @@ def test_the_line_of_a_script_is_told() -> None:
     assert places == {(__file__, "counting")}
 
 
+def test_the_users_line_is_told_where_the_code_is_torchs() -> None:
+    graph = isthmus.compile(scripted(Pieces().eval()), (X, n(2))).graph
+    (place,) = {node.location for node in graph.walk() if node.op.name == "linear"}
+    assert (place.file, place.function, place.module) == (__file__, "forward", "linear")
+
+
 # ---- lists
 
 
