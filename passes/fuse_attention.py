@@ -102,6 +102,8 @@ def scaled_operand(
 
 @scaled_operand.becomes
 def _(b: Builder, m: Match) -> Any:
+    if not m.q.tensor.shape or not m.k.tensor.shape:
+        return refuse("it is the other factor that is the number", m.q)
     width, own = m.q.tensor.shape[-1], m.attrs["scale"]
     if own is None and not isinstance(width, int):
         return refuse("the scale depends on a size that is not known", m.q)

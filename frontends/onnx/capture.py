@@ -63,7 +63,8 @@ class OnnxCaptured(Captured):
         return dict(zip(self.output_names, outputs, strict=True))
 
     def eager(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
-        return self.original(self.flatten(args, kwargs))
+        found = self.original([_as_pairs(array) for array in self.flatten(args, kwargs)])
+        return [_as_complex(array, value.type) for array, value in zip(found, self.graph.outputs, strict=True)]
 
     def fresh_inputs(self, seed: int, sizes: Mapping[str, int] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
         random = np.random.default_rng(seed)
@@ -73,6 +74,17 @@ class OnnxCaptured(Captured):
 def _content_of(given: Any, type: Type) -> Any:
     """What a caller gives for an input: an array for a tensor; a list, or for an optional None, stays as it is."""
     return np.asarray(given) if isinstance(type, Tensor) or not (given is None or isinstance(given, list)) else given
+
+
+def _as_pairs(array: Any) -> Any:
+    """Complex numbers as the file has them: pairs of reals, along a last axis."""
+    paired = isinstance(array, np.ndarray) and array.dtype.kind == "c"
+    return np.stack([array.real, array.imag], -1) if paired else array
+
+
+def _as_complex(array: Any, type: Type) -> Any:
+    paired = isinstance(type, Tensor) and type.dtype.is_complex and array.dtype.kind == "f"
+    return array[..., 0] + 1j * array[..., 1] if paired else array
 
 
 def _content(type: Type, random: np.random.Generator, sizes: Mapping[str, int]) -> Any:

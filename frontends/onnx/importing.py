@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,8 @@ from isthmus.ir.errors import FileError
 from isthmus.ir.graph import Graph, Value
 from isthmus.ir.interface import End, Interface
 from isthmus.ir.location import Location
-from isthmus.ir.types import Type
+from isthmus.ir.ops.complex import COMPLEX_OF
+from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Weight
 
 
@@ -63,6 +65,8 @@ def import_model(proto: Any, folder: Path | None = None, where: str = "") -> Imp
     opsets.setdefault("", 1)
     functions = {(domain_of(each), each.name, each.overload): each for each in proto.functions}
     model = Model(opsets, folder, dims, _told_types(proto, dims), functions, where=where)
+    b = Builder(graph, None, Location(where, 0, "initializers"))
+    pairs = _pairs(graph)
     scope: dict[str, Value | None] = {}
     for each in inputs:
         if each.name in scope:
@@ -71,10 +75,12 @@ def import_model(proto: Any, folder: Path | None = None, where: str = "") -> Imp
         type = dims.type(each.type, what)
         if type is None:
             raise FileError(f"{what} has no type")
-        scope[each.name] = graph.add_input(type, each.name)
+        if each.name in pairs.get("inputs", ()) and (complex_type := _complex(type)) is not None:
+            scope[each.name] = b.view_as_real(graph.add_input(complex_type, each.name))
+        else:
+            scope[each.name] = graph.add_input(type, each.name)
         if each.name in constants:
             graph.defaults[each.name] = constants[each.name]
-    b = Builder(graph, None, Location(where, 0, "initializers"))
     for name, weight in constants.items():
         if name not in scope:
             scope[name] = b.constant(weight, name=name)
@@ -84,12 +90,33 @@ def import_model(proto: Any, folder: Path | None = None, where: str = "") -> Imp
         value = scope.get(each.name)
         if value is None:
             raise FileError(f"nothing makes the output {each.name!r}")
-        outputs.append(value)
+        together = each.name in pairs.get("outputs", ()) and _complex(value.type) is not None
+        outputs.append(b.view_as_complex(value) if together else value)
     graph.set_outputs(outputs)
     of_model: dict[str, str | int] = {key: getattr(proto, key) for key in MODEL_FIELDS if getattr(proto, key)}
     of_graph = {"doc_string": source.doc_string} if source.doc_string else {}
     Interface("onnx", of_model, of_graph, list(map(_end, inputs)), list(map(_end, source.output)), model.docs).keep(graph)
     return Imported(graph, [each.name for each in source.output], model.opaque)
+
+
+COMPLEX: Final = "isthmus.complex"
+"""The key of a file's metadata that says which of its inputs and outputs are complex: pairs of reals, along a last axis."""
+
+
+def _pairs(graph: Graph) -> dict[str, list[str]]:
+    """The inputs and outputs that are complex, as a file that isthmus wrote tells."""
+    try:
+        found = json.loads(graph.metadata.pop(COMPLEX, "{}"))
+    except ValueError:
+        return {}  # somebody else's
+    return found if isinstance(found, dict) else {}
+
+
+def _complex(type: Type) -> Type | None:
+    """The type of complex numbers of which this is one of pairs; None where it is not."""
+    if not isinstance(type, Tensor) or type.dtype not in COMPLEX_OF or not type.shape or type.shape[-1] != 2:
+        return None
+    return Tensor(COMPLEX_OF[type.dtype], type.shape[:-1])
 
 
 MODEL_FIELDS: Final = ("producer_name", "producer_version", "domain", "model_version", "doc_string")

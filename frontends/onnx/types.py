@@ -70,7 +70,8 @@ class Dims:
         """What a name stands for."""
         found = self.named.get(name)
         if found is None:
-            found = self.named[name] = self._computed(name) or self._own(name)
+            found = self._computed(name)
+            found = self.named[name] = self._own(name) if found is None else found
         return found
 
     def _own(self, name: str) -> Dim:

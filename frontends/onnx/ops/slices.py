@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from isthmus.frontends.onnx import axes_by_data
 from isthmus.frontends.onnx.conversion import Conversion
@@ -93,9 +93,15 @@ def slice_old(
     return slice_(c, x, vector(c, starts), vector(c, ends), None if axes is None else vector(c, axes))
 
 
+_FAR: Final = (1 << 31) - 1
+"""A bound that is as far from 0 says "to the end", as exporters write it for an end that they do not know."""
+
+
 def _clamped(bound: Dim, size: Dim, step: int) -> Dim | None:
     """A bound as Python reads it, from 0 to the size, or walking backwards one less; None where its sign is not known."""
     least, most = (0, size) if step > 0 else (-1, size - 1)
+    if isinstance(bound, int) and abs(bound) >= _FAR:
+        return most if bound > 0 else least
     lo, hi = bounds(bound)
     if lo >= 0:
         return minimum(bound, most)
