@@ -112,6 +112,7 @@ class NonMaxSuppressionPerClass(Op):
     name = "nms_per_class"
     operands = operands("boxes: f32, scores: f32, most?: i64, overlap?: f32, score?: f32")
     attributes = {"centred": BOOL(False)}
+    traits = Trait.PURE | Trait.COARSE
     source = "ONNX NonMaxSuppression-11"
 
     def infer(self, call: Call) -> Sequence[Type]:
@@ -139,6 +140,48 @@ class NonMaxSuppressionPerClass(Op):
                         left.append(int(index))
                 found.append(np.array([[member, number, index] for index in left], np.int64).reshape(-1, 3))
         return np.concatenate(found)
+
+    def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
+        """All classes of all members at once, a turn for each box by falling score."""
+        boxes, scores, most, overlap, score = operands
+        members, classes, count = call.shape(1)
+        lists = members * classes
+        sorted_scores, order = b.sort(b.reshape(scores, shape=[lists, count]), axis=1, descending=True)
+        whole = b.expand(b.unsqueeze(boxes, axes=[1]), shape=[members, classes, count, 4])
+        whole = b.gather_nd(b.reshape(whole, shape=[lists, count, 4]), b.unsqueeze(order, axes=[2]), batch_dims=1)
+        first, second = b.split(whole, axis=2, sizes=[2, 2])
+        if call["centred"]:
+            half = b.mul(second, 0.5)
+            low, high = b.sub(first, half), b.add(first, half)
+        else:
+            low, high = b.minimum(first, second), b.maximum(first, second)
+        area = b.reduce_prod(b.sub(high, low), axes=[2])  # [lists, boxes]
+        counts = b.gt(sorted_scores, score) if score is not None else b.expand(b.constant(True), shape=[lists, count])
+        most, overlap = 0 if most is None else most, 0.0 if overlap is None else overlap
+        # By turns: [boxes, lists, ...].
+        turned = [b.permute(each, perm=[1, 0, 2]) for each in (low, high)]
+        turned += [b.permute(each, perm=[1, 0]) for each in (area, counts)]
+
+        def body(
+            b: Builder, turn: Value, hidden: Value, left: Value, lowest: Value, highest: Value, own: Value, real: Value
+        ) -> list[Value]:
+            seen = b.logical_and(b.logical_and(real, b.lt(left, most)), b.logical_not(b.gather(hidden, turn, axis=1)))
+            sides = b.sub(b.minimum(high, b.unsqueeze(highest, axes=[1])), b.maximum(low, b.unsqueeze(lowest, axes=[1])))
+            common, own = b.reduce_prod(b.relu(sides), axes=[2]), b.unsqueeze(own, axes=[1])
+            some = b.logical_and(b.gt(common, 0.0), b.logical_and(b.gt(area, 0.0), b.gt(own, 0.0)))
+            hides = b.logical_and(some, b.gt(b.div(common, b.sub(b.add(area, own), common)), overlap))
+            hidden = b.logical_or(hidden, b.logical_and(b.unsqueeze(seen, axes=[1]), hides))
+            return [b.constant(True), hidden, b.add(left, b.cast(seen, dtype=i64)), seen]
+
+        nothing = [b.expand(b.constant(False), shape=[lists, count]), b.expand(b.constant(0), shape=[lists])]
+        slices = [Tensor(each.tensor.dtype, each.tensor.shape[1:]) for each in turned]
+        region = b.subgraph([Tensor(i64, ()), *(each.type for each in nothing), *slices], body)
+        *_, seen = b.loop(None, None, [*nothing, *turned], carried=2, regions=[region])
+        places = b.nonzero(b.permute(seen, perm=[1, 0]))
+        numbers = b.slice(places, axes=[1], starts=[0], ends=[1], steps=[1])
+        size = b.size(classes)
+        box = b.unsqueeze(b.gather_nd(order, places), axes=[1])
+        return b.concat([b.div(numbers, size), b.mod(numbers, size), box], axis=1)
 
     def samples(self) -> Iterable[Sample]:
         draws = rng()

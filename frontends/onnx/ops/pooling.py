@@ -60,6 +60,7 @@ def average_pool(
     found = windows(c, x, list(kernel_shape or ()), strides, pads, dilations, auto_pad)
     plain = set(found.dilations) == {1}
     if plain and all(isinstance(pad, int) for pad in found.pads):
+        count_include_pad = count_include_pad or found.pads == [0] * len(found.pads)
         return c.b.avg_pool(x, kernel=found.kernel, strides=found.strides, pads=found.pads, ceil_mode=bool(ceil_mode),
                             count_include_pad=bool(count_include_pad))  # fmt: skip
     ones = c.b.expand(c.same_type(1, x), shape=[1, 1, *c.shape(x)[2:]])
