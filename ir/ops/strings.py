@@ -210,7 +210,7 @@ class Tfidf(Op):
 
     def samples(self) -> Iterable[Sample]:
         x = np.array([[1, 1, 3, 3, 3, 7], [8, 6, 7, 5, 6, 8]], np.int32)
-        more = {"counts": [0, 4], "indexes": range(7), "ints": _POOL}
+        more: dict[str, Any] = {"counts": [0, 4], "indexes": range(7), "ints": _POOL}
         yield sample(x, mode="tf", least=2, most=2, skip=0, **more)
         yield sample(x[1].astype(np.int64), mode="tf", least=1, most=2, skip=5, **more, note="skips")
         weights = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5]

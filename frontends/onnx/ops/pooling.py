@@ -25,7 +25,7 @@ def max_pool(
 ) -> Any:  # fmt: skip
     """The greatest element of each window and, where asked for, its index among all of the input's elements."""
     found = windows(c, x, list(kernel_shape or ()), strides, pads, dilations, auto_pad)
-    shape = c.shape(x)
+    shape, begins = c.shape(x), found.begins
     x, numbers = found.fixed(c, x, lowest(x))
     more: dict[str, Any] = {
         "kernel": found.kernel, "strides": found.strides, "pads": numbers, "dilations": found.dilations,
@@ -33,21 +33,29 @@ def max_pool(
     }  # fmt: skip
     if len(c.wanted) < 2 or not c.wanted[1]:
         return c.b.max_pool(x, **more)
-    if shape != c.shape(x):
-        c.opaque("indices of what is padded by sizes that are not known")
-    values, indices = c.b.max_pool_with_index(x, convention="flat", **more)
-    return values, _by_columns(c, indices, shape[2:]) if storage_order else indices
+    if shape == c.shape(x) and not storage_order:
+        return c.b.max_pool_with_index(x, convention="flat", **more)
+    values, indices = c.b.max_pool_with_index(x, convention="per_plane", **more)
+    padded = None if shape == c.shape(x) else (begins, c.shape(x)[2:])
+    return values, _renumbered(c, indices, shape, padded, bool(storage_order))
 
 
-def _by_columns(c: Conversion, indices: Value, sizes: Sequence[Dim]) -> Any:
-    """Indices that count the spatial axes the other way round, the first one fastest."""
-    plane = product(list(sizes))
-    rest = c.b.mod(indices, c.b.size(plane))
-    found: Any = c.b.sub(indices, rest)
-    for axis in reversed(range(len(sizes))):
-        size, weight = c.b.size(sizes[axis]), c.b.size(product(list(sizes[:axis])))
-        found = c.b.add(found, c.b.mul(c.b.mod(rest, size), weight))
-        rest = c.b.div(rest, size)
+def _renumbered(
+    c: Conversion, indices: Value, shape: Sequence[Dim], padded: tuple[Sequence[Dim], Sequence[Dim]] | None, by_columns: bool
+) -> Any:
+    """Indices in each plane of something, which may be wider by what is before and behind, as indices over the whole shape.
+
+    `by_columns`, they count the spatial axes the other way round, the first one fastest.
+    """
+    b, count = c.b, len(shape) - 2
+    sizes = list(shape[2:])
+    begins, wide = padded or ([0] * count, sizes)
+    planes = b.reshape(b.arange(stop=shape[0] * shape[1]), shape=[*shape[:2], *[1] * count])
+    found: Any = b.mul(planes, b.size(product(sizes)))
+    for axis in reversed(range(count)):
+        at = b.sub(b.mod(indices, b.size(wide[axis])), b.size(begins[axis]))
+        indices = b.div(indices, b.size(wide[axis]))
+        found = b.add(found, b.mul(at, b.size(product(sizes[:axis] if by_columns else sizes[axis + 1 :]))))
     return found
 
 

@@ -68,3 +68,9 @@ def _volume(spatial: list[Dim]) -> Dim:
     for size in spatial:
         found = found * size
     return found
+
+
+@converts("ImageDecoder")
+def image_decoder(c: Conversion, content: Value, *, pixel_format: str = "RGB") -> Any:
+    """Files of images are read by libraries of their own."""
+    c.opaque("no op reads the content of an image file")

@@ -71,6 +71,13 @@ def test_indices(order: int, shape: tuple[int, ...]) -> None:
     agrees(fixed, [f32(*shape)])
 
 
+@pytest.mark.parametrize("order", [0, 1])
+def test_indices_of_what_is_padded_by_its_sizes(order: int) -> None:
+    window = f"kernel_shape = [3, 2], strides = [2, 2], auto_pad = \"SAME_LOWER\", storage_order = {order}"
+    made = model(f"(float[N, C, H, W] x) => (float y, int64 i) {{ y, i = {node('MaxPool', 'x', window)} }}", 12)
+    agrees(made, *([f32(*shape)] for shape in SHAPES))
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_of_bytes(dtype: str) -> None:
     made = model(f"({dtype}[N, 1, H] x) => ({dtype} y) {{ y = MaxPool<kernel_shape = [3], pads = [1, 1]>(x) }}", 12)
