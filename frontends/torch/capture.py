@@ -200,7 +200,7 @@ def capture(
     ) -> Watch:  # fmt: skip
         while True:
             try:
-                with untouched:
+                with untouched, script.untouched(source.modules):
                     if given is not None:
                         given.place()
                     known = source.names(names)

@@ -311,7 +311,7 @@ class Sizes:
         """Refuses an equality that makes a number of a declared size, wherever it comes from."""
         self._forget()
         if self.turning and any(
-            monomial and monomial[0] in self.turning
+            not self.turning.isdisjoint(monomial)
             for side in (assumption.left, assumption.right) if isinstance(side, Expr)
             for monomial, _ in side.terms
         ):  # fmt: skip

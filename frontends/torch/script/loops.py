@@ -44,11 +44,15 @@ def loop(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
     if fixed and _counts(body):
         if trip <= SHORT:
             return _unrolled(i, body, env, trip, carried)
-        try:
-            return Loop(i, body, env, trip, going, carried).run()
-        except CaptureError:
-            if trip > LONGEST:
-                raise
+        failure = i.watcher.failure
+        with i.attempt() as undo:
+            try:
+                return Loop(i, body, env, trip, going, carried).run()
+            except CaptureError:
+                if trip > LONGEST:
+                    raise
+                undo()
+        i.watcher.failure = failure
         return _unrolled(i, body, env, trip, carried)
     made = Loop(i, body, env, trip, going, carried)
     if fixed and isinstance(made.first_condition(), bool):

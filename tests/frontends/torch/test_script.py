@@ -767,3 +767,57 @@ def test_the_fast_path_of_attention_that_scripts_have_chosen(options: Any) -> No
 
 def test_weights_of_attention_by_the_fast_path() -> None:
     agree(scripted(torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()), (torch.randn(2, 5, 8),) * 3)
+
+
+# ---- options of a capture
+
+
+def test_a_long_loop_without_inputs_is_a_loop_or_unrolled() -> None:
+    def decays(x: torch.Tensor) -> torch.Tensor:
+        for i in range(100):
+            x = x * 0.99 + i * 0.001
+        return x
+
+    def named(x: torch.Tensor) -> torch.Tensor:
+        parts: Dict[str, torch.Tensor] = {}
+        for i in range(100):
+            parts[str(i)] = x * i
+        return parts["7"] + parts["99"]
+
+    agree(scripted(decays), (X,), (X * 2,), ops=["loop"])
+    net = agree(scripted(named), (X,), (X * 2,))
+    assert "loop" not in {node.op.name for node in net.graph.walk()}
+
+
+def test_an_assumed_number_unrolls_the_loop() -> None:
+    net = isthmus.compile(COUNTED, (ONES, n(3)), assume={"y": 3})
+    assert "loop" not in {node.op.name for node in net.graph.walk()}
+    assert bool((net(ONES, n(3)) == 4).all())
+
+
+def test_a_loop_over_data_takes_nothing_for_granted() -> None:
+    assert not isthmus.compile(COUNTED, (ONES, n(3)), strict=True).report.assumptions
+
+
+def test_weights_of_ones_own_leave_a_scripted_module_as_it_was() -> None:
+    model = scripted(torch.nn.Linear(6, 2).eval())
+    before = model.bias.clone()
+    net = isthmus.compile(model, (X,), weights={"weight": torch.ones(2, 6), "bias": torch.zeros(2)})
+    torch.testing.assert_close(net(X)[:, 0], X.sum(1))
+    assert bool((model.bias == before).all())
+
+
+def test_sizes_come_in_as_numbers_and_go_out() -> None:
+    @scripted
+    def counted(x: torch.Tensor, k: int) -> Tuple[torch.Tensor, int]:
+        for i in range(k):
+            x = x + i
+        return x, k * 2
+
+    class Sized(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+            first, k = counted(x, x.shape[0])
+            second, m = counted(first, y.item())
+            return second, k, torch.zeros(m)
+
+    agree(Sized(), (X, n(2)), (torch.randn(5, 6), n(3)), ops=["loop"], dynamic_shapes={"x": {0: "N"}})
