@@ -18,7 +18,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from isthmus.frontends.torch import leaving
-from isthmus.frontends.torch.aliases import Entry
+from isthmus.frontends.torch.aliases import Entry, doubt
 from isthmus.frontends.torch.inputs import flatten
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.ir import dims
@@ -84,6 +84,7 @@ class _Leaf:
         value: its value.
         lo, hi: between what a number lies.
         strides, certain: how a tensor lies; see `Entry`.
+        outer: whose storage it shares, where that is a tensor from around the body.
     """
 
     item: Any
@@ -92,6 +93,7 @@ class _Leaf:
     hi: Bound = 0
     strides: tuple[Dim, ...] | None = None
     certain: bool = True
+    outer: Entry | None = None
 
     @property
     def is_number(self) -> bool:
@@ -115,7 +117,8 @@ class _Leaf:
 def _leaf(watcher: Watcher, item: Any) -> _Leaf:
     if isinstance(item, torch.Tensor):
         entry = watcher.entry(item)
-        return _Leaf(item, watcher.value(item), strides=entry.strides, certain=entry.certain)
+        outer = None if watcher.inside is None or entry.owner in watcher.inside else entry.owner
+        return _Leaf(item, watcher.value(item), strides=entry.strides, certain=entry.certain, outer=outer)
     if item.__class__ is int or isinstance(item, torch.SymInt):
         dim = watcher.sizes.take(item)
         return _Leaf(item, watcher.w.tensor(dim, i64), *dims.bounds(dim))
@@ -229,7 +232,11 @@ def _cond(watcher: Watcher, predicate: Any, true: Any, false: Any, operands: Seq
 def _merged(watcher: Watcher, value: Value, then: _Leaf, other: _Leaf) -> Any:
     """A result of a branch."""
     if not then.is_number:
-        return _tensor(watcher, value, then, other)
+        found = _tensor(watcher, value, then, other)
+        for leaf in (then, other):
+            if leaf.outer is not None:
+                doubt(found.entry, leaf.outer, f"torch.cond at {watcher.w.b.location} gave either it or another tensor")
+        return found
     if then.item.__class__ is int and other.item.__class__ is int and then.item == other.item:
         return then.item
     return leaving.bound(watcher, value, min(then.lo, other.lo), max(then.hi, other.hi))

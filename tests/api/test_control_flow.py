@@ -223,6 +223,19 @@ def lies_otherwise(x: torch.Tensor) -> Any:
     return while_loop(lambda i, y: i < 3, body, (n(0), x))
 
 
+def written_where_it_may_be_the_input(x: torch.Tensor) -> Any:
+    y = torch.cond(x.sum() > 0, lambda x: x, lambda x: x + 1, (x,))
+    y.add_(1)
+    return x * 2
+
+
+def read_where_it_may_be_the_input(x: torch.Tensor) -> Any:
+    z = x.clone()
+    y = torch.cond(x.sum() > 0, lambda z: z[0], lambda z: z[1] * 2, (z,))
+    z.add_(1)
+    return y
+
+
 def loop(body: Callable[..., Any], start: Any = 0) -> Callable[..., Any]:
     return lambda x: while_loop(lambda i, y: i < 5, body, (start, x))
 
@@ -238,6 +251,8 @@ def branch(then: Callable[..., Any], other: Callable[..., Any]) -> Callable[...,
         (leak_into_the_other_branch, "a tensor that a branch or the body of a loop made is used outside of it"),
         (leak_of_a_size, "a size that a branch or the body of a loop found is used outside of it"),
         (leak_of_a_number, "a size that a branch or the body of a loop found is used outside of it"),
+        (written_where_it_may_be_the_input, r"torch.cond at (.*) gave either it or another tensor"),
+        (read_where_it_may_be_the_input, r"torch.cond at (.*) gave either it or another tensor"),
         (lies_otherwise, "a tensor is written to, and reshape at (.*) made either a view or a copy of it"),
         (branch(lambda x: x[0], lambda x: x + 0), r"returns f32\[4\], the other f32\[N, 4\]"),
         (branch(lambda x: x.int(), lambda x: x + 0), r"returns i32\[N, 4\], the other f32\[N, 4\]"),
