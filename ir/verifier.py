@@ -156,6 +156,7 @@ class _Verifier:
         """The results' types, inferred again; nothing is written into the graph's symbols."""
         scratch = self.scratch
         scratch.start()
+        scratch.lenient = _in_branch(node)
         self.given.clear()
         types = [None if operand is None else operand.type for operand in node.operands]
         call = Call(node.op, types, node.attrs, node.regions, scratch, node.operands)
@@ -237,6 +238,16 @@ class _Verifier:
             else:
                 ended = " any more: its region has ended" if symbol in self.closed else " before"
                 self.fail(f"{what} uses {symbol}, which nothing binds{ended}", node)
+
+
+def _in_branch(node: Node) -> bool:
+    """Whether a node is run only where a condition holds: what it needs of sizes may be what the condition asks."""
+    parent = None if node.graph is None else node.graph.parent
+    while parent is not None:
+        if len(parent.op.regions) > 1:
+            return True
+        parent = None if parent.graph is None else parent.graph.parent
+    return False
 
 
 def _same_attribute(a: Any, b: Any) -> bool:

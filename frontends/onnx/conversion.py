@@ -38,8 +38,10 @@ Enter = Callable[[Builder, list[Value]], Sequence[Value]]
 """Given a nested graph's builder and values, gives others to have in their place."""
 
 
-DEEPEST: Final = 64
-"""No graph is in more others: readers of protobuf give up long before."""
+MOST_NODES: Final = 1 << 19
+"""Functions that call functions may come to any number of nodes; with these, models are as large as they get."""
+DEEPEST: Final = 48
+"""No graph is in more others, functions counted: readers of protobuf give up before."""
 
 
 class Opaque(Exception):
@@ -61,6 +63,7 @@ class Model:
         calling: the functions whose bodies are being converted.
         depth: how many nested graphs those are in that are being converted.
         docs: the doc strings of nodes, by name.
+        counted: how many nodes were converted; those of functions and nested graphs each time.
     """
 
     opsets: Mapping[str, int]
@@ -73,6 +76,7 @@ class Model:
     calling: tuple[tuple[str, str, str], ...] = ()
     depth: int = 0
     docs: dict[str, str] = field(default_factory=dict)
+    counted: list[int] = field(default_factory=lambda: [0])
 
 
 class Conversion:
@@ -232,6 +236,9 @@ def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: Scope)
     made = scope.maps[0] if isinstance(scope, ChainMap) else scope
     for proto in protos:
         b.location = Location(model.where, 0, proto.name or proto.op_type)
+        model.counted[0] += 1
+        if model.counted[0] > MOST_NODES and (model.calling or model.depth):
+            raise FileError(f"functions and nested graphs come to more than {MOST_NODES} nodes", location=b.location)
         if proto.doc_string and proto.name:
             model.docs[proto.name] = proto.doc_string
         inputs = []
@@ -313,6 +320,7 @@ def call_function(model: Model, b: Builder, proto: Any, inputs: Sequence[Value |
     key = domain_of(proto), str(proto.op_type), str(proto.overload)
     if key in model.calling:
         raise FileError(f"the function {op_of(proto)} calls itself", op=op_of(proto), location=b.location)
+    _check_depth(model, b)
     inner = replace(model, opsets=opsets, calling=(*model.calling, key))
     scope: Scope = dict.fromkeys(function.input)
     scope.update(zip(function.input, inputs, strict=False))
@@ -325,6 +333,11 @@ def call_function(model: Model, b: Builder, proto: Any, inputs: Sequence[Value |
     if missing:
         raise FileError(f"nothing makes the output {', '.join(missing)} of the function {op_of(proto)}", location=place)
     return [scope.get(name) for name in function.output]
+
+
+def _check_depth(model: Model, b: Builder) -> None:
+    if model.depth + len(model.calling) >= DEEPEST:
+        raise FileError(f"graphs and functions are nested more than {DEEPEST} levels deep", location=b.location)
 
 
 def contents(
@@ -357,8 +370,7 @@ def nested(
     leave: Enter | None = None,
 ) -> Graph:  # fmt: skip
     """A nested graph of a node; see `Conversion.region`."""
-    if model.depth >= DEEPEST:
-        raise FileError(f"graphs are nested more than {DEEPEST} levels deep", location=b.location)
+    _check_depth(model, b)
     graph = Graph(name, b.graph.symbols)
     inner = Builder(graph, None, b.location)
     arguments: Sequence[Value] = [graph.add_input(type) for type in types]
