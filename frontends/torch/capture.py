@@ -37,7 +37,8 @@ from isthmus.frontends.torch.unsupported import stop
 from isthmus.frontends.torch.watcher import Watcher
 from isthmus.frontends.torch.weights import TorchWeight, contents, real
 from isthmus.ir.errors import CaptureError, IsthmusError, MismatchError, Refusal, UnsupportedError, UsageError
-from isthmus.ir.graph import Value
+from isthmus.ir.graph import Graph, Value
+from isthmus.ir.op import Trait
 from isthmus.ir.weights import MappedWeight
 
 
@@ -256,7 +257,7 @@ def capture(
         refuse_assumptions(first, inputs)
     captured.notes += [f"{each.message} ({each.location})" for each in first.watcher.decided]
     captured.notes += [*first.watcher.notes, *first.watcher.sizes.notes, *told(first.watcher.asked)]
-    captured.notes += _other_paths(source)
+    captured.notes += [*_other_paths(source), *_drawn(source, graph)]
     captured.assumed = {name: number for name, number in options.assume.items() if name in first.watcher.assumed}
     captured.notes += [
         f"assume says that {name} is {number!r}, which nothing needs: it is an input like any other"
@@ -284,6 +285,21 @@ def _other_paths(source: Source) -> list[str]:
         "torch.backends.mha.set_fastpath_enabled(False) makes torch compute them too"
         for path in paths
     ]
+
+
+def _drawn(source: Source, graph: Graph) -> list[str]:
+    """Where the graph draws random numbers, as layers in training mode do."""
+    places = list(dict.fromkeys(str(node.location) for node in graph.walk() if Trait.RANDOM in node.op.traits))
+    if not places:
+        return []
+    told = f"random numbers are drawn anew in each run of the graph, at {', '.join(places[:MOST_TOLD])}"
+    more = f" and {len(places) - MOST_TOLD} more places" if len(places) > MOST_TOLD else ""
+    training = any(module.training for _, module in source.modules)
+    return [f"{told}{more}{'; in eval mode, layers such as dropout draw none' if training else ''}"]
+
+
+MOST_TOLD: Final = 3
+"""So many places are told."""
 
 
 def _own_sizes(inputs: Inputs) -> dict[str, int]:

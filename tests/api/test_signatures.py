@@ -666,11 +666,22 @@ def test_what_torch_compile_has_compiled(kind: str) -> None:
 
 
 def test_dropout_in_training_is_drawn_anew() -> None:
-    net: Any = isthmus.compile(nn.Dropout(0.5).train(), torch.ones(64, 64))
+    net: Any = isthmus.compile(nn.Sequential(nn.Identity(), nn.Dropout(0.5)).train(), torch.ones(64, 64))
+    (note,) = net.report.notes
+    assert note.endswith("in each run of the graph, at (1); in eval mode, layers such as dropout draw none")
     first, second = net(torch.ones(64, 64)), net(torch.ones(64, 64))
     assert set(first.unique().tolist()) == {0.0, 2.0}
     assert not torch.equal(first, second)
     assert net.verify().ok
+
+
+def test_layers_that_draw_are_told_but_not_all() -> None:
+    model = nn.Sequential(*(nn.Dropout(0.5) for _ in range(5)))
+    (note,) = isthmus.compile(model, T(3)).report.notes
+    assert "at (0), (1), (2) and 2 more places; in eval mode" in note
+    (note,) = isthmus.compile(lambda x: x + torch.rand(3), T(3)).report.notes
+    assert note.startswith("random numbers are drawn anew in each run of the graph, at ")
+    assert "eval" not in note
 
 
 def test_a_batch_norm_in_training_takes_the_batch() -> None:
