@@ -42,8 +42,15 @@ def asking(provenance: Provenance) -> Asking:
     lines = linecache.getlines(code.co_filename, frame.f_globals)
     if place is None or not lines:
         return Asking(" ".join(linecache.getline(code.co_filename, frame.f_lineno).split())[:_LONGEST])
-    function, statement = _context(lines, place)
-    return Asking(_excerpt(lines, place), statement, function)
+    around = _around_in(lines, place)
+    asker = around[-1] if around else None
+    if isinstance(asker, ast.Subscript) and isinstance(asker.ctx, ast.Store):  # `a[0] = t` asks, where `a[0]` stands
+        around = around[:-1]
+        whole = around[-1]
+        if isinstance(whole, ast.stmt):
+            place = whole.lineno, whole.end_lineno or whole.lineno, whole.col_offset, whole.end_col_offset or 0
+    function = ast.unparse(asker.func).rpartition(".")[2] if isinstance(asker, ast.Call) else ""
+    return Asking(_excerpt(lines, place), _decided(around), function)
 
 
 def inner(provenance: Provenance) -> tuple[str, int, str] | None:
@@ -90,16 +97,17 @@ def _excerpt(lines: list[str], place: _Place) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 4] + " ..."
 
 
-def _context(lines: list[str], place: _Place) -> tuple[str, str]:
-    """The name of what the expression calls, and what it decides."""
+def _around_in(lines: list[str], place: _Place) -> list[ast.AST]:
     try:
-        around = _around(ast.parse("".join(lines)), place)
+        return _around(ast.parse("".join(lines)), place)
     except SyntaxError:
-        return "", ""
+        return []
+
+
+def _decided(around: list[ast.AST]) -> str:
+    """What the innermost of some nodes decides."""
     found = [_decides(node, outer) for outer, node in zip([None, *around], around, strict=False)]
-    decided = next((word for word in found if word in ("while", "for")), next(filter(None, reversed(found)), ""))
-    asker = around[-1] if around else None
-    return ast.unparse(asker.func).rpartition(".")[2] if isinstance(asker, ast.Call) else "", decided
+    return next((word for word in found if word in ("while", "for")), next(filter(None, reversed(found)), ""))
 
 
 def _around(tree: ast.AST, place: _Place) -> list[ast.AST]:

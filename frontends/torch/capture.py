@@ -364,6 +364,7 @@ def _watch(
             values = watcher.outputs(leaves)
             written = _written(watcher, source.modules)
         watcher.drew = chance.state() != before
+        watcher.remember(leaves, source.modules)
         if (swallowed := watcher.swallowed()) is not None:
             raise swallowed
     except IsthmusError as error:
@@ -376,9 +377,9 @@ def _watch(
             ) from error
         raise
     except Exception as error:
-        if _comes_of(error, watcher.failure):
-            assert watcher.failure is not None
-            raise watcher.failure from error
+        failure = watcher.failure if _comes_of(error, watcher.failure) else watcher.swallowed()
+        if failure is not None:
+            raise failure from error
         if watcher.refusals:
             raise stop(watcher, raised_at(error, watcher.provenance)) from error
         raise CaptureError(

@@ -33,6 +33,7 @@ _WHAT: Final = {
     "numpy": "the content (numpy)",
     "__array__": "the content (numpy)",
     "__dlpack__": "the content (dlpack)",
+    "__reduce_ex__": "the content (pickle)",
     "data_ptr": "the address",
     "untyped_storage": "the storage",
     "storage": "the storage",
@@ -95,6 +96,8 @@ def _method(watcher: Watcher, name: str, what: str, original: Callable[..., Any]
         content = None if address else watcher.w.knowledge.content(value)
         if content is None:
             if name in ("__int__", "__index__"):
+                if any(size.__class__ is int and size != 1 for size in watcher.w.dims(value)):
+                    raise TypeError("only integer tensors of a single element can be converted to an index")
                 watcher.trying = True
                 try:
                     return int(leaving.item(watcher, self))  # the size says that it may not become a number

@@ -64,6 +64,7 @@ _RAISED: Final = {
     "array is read-only": "an array that a weight lies in cannot be written to while the model is captured: copy it first",
     "both arguments should be Rational": "compute sizes with +, -, *, // and %, and numbers from data with tensors",
     "SymInt": "sizes and integers read from data are no ints there: compute with +, -, *, // and %, or with tensors",
+    "'Watched'": "tensors have no content while a model is captured: compute with torch's own functions",
     "of type numpy.object_": "make tensors of sizes without numpy: torch.tensor([...])",
     "pointer on an invalid python storage": "compute with the tensor itself: it has no content while a model is captured",
 }  # fmt: skip

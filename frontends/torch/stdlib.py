@@ -187,8 +187,10 @@ def _length(x: Any, /) -> Any:
 
 
 def _is_instance(x: Any, kinds: Any, /) -> bool:
-    if kinds is _type or (kinds.__class__ is tuple and _type in kinds):
-        kinds = type if kinds is _type else tuple(type if kind is _type else kind for kind in kinds)
+    if kinds is _type:
+        kinds = type
+    elif isinstance(kinds, tuple) and _type in kinds:
+        kinds = tuple(type if kind is _type else kind for kind in kinds)
     plain = _PLAIN.get(x.__class__)
     return isinstance(x, kinds) or (plain is not None and issubclass(plain, kinds))
 

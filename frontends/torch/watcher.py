@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Any, Final, NoReturn
+from weakref import ref
 
 import numpy as np
 import torch
@@ -85,6 +86,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         tried: it was when the first error was raised.
         drew: Python or numpy drew random numbers.
         shared: tensors that have one memory with arrays of numpy.
+        made: every tensor for the model to compute with.
         assumed: names of the inputs whose assumed value the graph relies on.
         items: sizes that are bound to the only element of a value.
         notes: what the user should know.
@@ -118,6 +120,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         self.failure: CaptureError | None = None
         self.trying = self.tried = self.drew = False
         self.shared: list[sharing.Shared] = []
+        self.made: list[ref[Watched]] = []
         self.assumed: set[str] = set()
         self.notes: list[str] = []
         self.names: dict[int, str] = {}
@@ -287,7 +290,31 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         sizes, strides = self.sizes.layout(type.shape or ())
         if entry.strides is not None:
             strides = [self.sizes.give(stride) for stride in entry.strides]
-        return watched(entry, sizes, strides, torch_dtype(type.dtype), device or torch.device("cpu"))
+        tensor = watched(entry, sizes, strides, torch_dtype(type.dtype), device or torch.device("cpu"))
+        self.made.append(ref(tensor))
+        return tensor
+
+    def remember(self, leaves: Sequence[Any], modules: Iterable[tuple[str, torch.nn.Module]]) -> None:
+        """Looks at the tensors that the model has left behind, before the graph changes.
+
+        Small ones that depend on no input are computed, for whoever finds them; others are noted.
+
+        Args:
+            leaves: the model's results, which are not meant.
+            modules: what is kept on these is not meant either.
+        """
+        ids = set(map(id, leaves))
+        left = [tensor for made in self.made if (tensor := made()) is not None and id(tensor) not in ids]
+        left = [each for each in left if each.entry.home is self.w.knowledge and each.entry.value.producer is not None]
+        kept = {id(held) for _, part in modules for held in (*part._buffers.values(), *part.__dict__.values())} if left else ()
+        for tensor in left:
+            value = tensor.entry.value
+            known = self.w.knowledge.content(value, SMALL) is not None
+            if not known and id(tensor) not in kept and self.w.knowledge.dependence(value):
+                self.notes.append(
+                    "a tensor that depends on an input is kept in a global, a closure or a cache: the graph does not keep it, "
+                    f"and plain runs meet what this one left ({value.location})"
+                )
 
     # ---- arguments
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import functools
+import io
 import math
 import pickle
+import queue
 import random
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -151,6 +154,18 @@ def through_buffer(x: torch.Tensor) -> Any:
     return x + made.numpy().sum().item()
 
 
+def stored(x: torch.Tensor) -> Any:
+    found = np.zeros(2)
+    found[0] = x[0, 0]
+    return torch.from_numpy(found)
+
+
+def queued(x: torch.Tensor) -> Any:
+    waiting: queue.Queue[Any] = queue.Queue()
+    waiting.put(x.sum())
+    return x * waiting.get().item()
+
+
 LEAVES: dict[str, tuple[Any, str]] = {
     "global": (through_global, "`KEPT[0].numpy()`"),
     "attribute": (through_attribute, "`float(Box.value.sum())`"),
@@ -158,7 +173,12 @@ LEAVES: dict[str, tuple[Any, str]] = {
     "dataclass": (through_dataclass, "`Pair(x, x.t()).right.tolist()`"),
     "module": (ThroughModule(), "`self.last.item()`"),
     "buffer": (through_buffer, "`made.numpy()`"),
-    "pickle": (lambda x: pickle.loads(pickle.dumps(x)), "`pickle.dumps(x)`"),
+    "pickle": (lambda x: pickle.loads(pickle.dumps(x)), "(pickle) of a tensor, `pickle.dumps(x)`"),
+    "save": (lambda x: torch.save({"x": x}, io.BytesIO()), "(pickle) of a tensor, `torch.save("),
+    "struct": (lambda x: x * struct.unpack("f", struct.pack("f", x[0, 0]))[0], '`struct.pack("f", x[0, 0])`'),
+    "bytes of it": (lambda x: x * len(bytes(x.to(torch.uint8)[0])), "`bytes(x.to(torch.uint8)[0])`"),
+    "list of numbers": (stored, "`found[0] = x[0, 0]`"),
+    "queue": (queued, "`waiting.get().item()`"),
     "data": (lambda x: torch.from_numpy(x.data.T.numpy()), "`x.data.T.numpy()`"),
     "storage": (lambda x: x + x.untyped_storage().nbytes(), "`x.untyped_storage()`"),
     "offset": (lambda x: x + x[1:].storage_offset(), "`x[1:].storage_offset()`"),
@@ -358,6 +378,32 @@ def test_a_mask_and_a_result_kept_on_the_model() -> None:
     model = Caching()
     model(torch.randn(4, 3))  # now there is a mask, and something to add
     held(model, (torch.randn(4, 3),), [(torch.randn(4, 3),)])
+
+
+TABLES: dict[str, torch.Tensor] = {}
+
+
+def test_tensors_left_in_a_global() -> None:
+    def tabled(x: torch.Tensor) -> torch.Tensor:
+        if "table" not in TABLES:
+            TABLES["table"] = torch.arange(3.0).sin()
+        return x * TABLES["table"]
+
+    def averaged(x: torch.Tensor) -> torch.Tensor:
+        if "mean" not in TABLES:
+            TABLES["mean"] = x.mean()
+        return x * TABLES["mean"]
+
+    x = torch.randn(3)
+    wanted = x * torch.arange(3.0).sin()
+    net = isthmus.compile(tabled, x, dynamic_shapes=None)
+    assert not net.report.notes
+    torch.testing.assert_close(net(x), wanted)
+    torch.testing.assert_close(tabled(x), wanted)  # what the capture left has its numbers
+    (note,) = isthmus.compile(averaged, x).report.notes
+    assert note.startswith("a tensor that depends on an input is kept in a global, a closure or a cache: the graph")
+    assert f"{__file__}:{averaged.__code__.co_firstlineno + 2}" in note
+    TABLES.clear()
 
 
 class Stepping(torch.nn.Module):
