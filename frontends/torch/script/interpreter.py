@@ -15,7 +15,7 @@ from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.control import region
 from isthmus.frontends.torch.lowering import dtype_of
 from isthmus.frontends.torch.provenance import is_library_file
-from isthmus.frontends.torch.script.notation import ENUMERATIONS, NUMBER_OF_DTYPE, module_path, overload_of, place
+from isthmus.frontends.torch.script.notation import ENUMERATIONS, NUMBER_OF_DTYPE, last_uses, module_path, overload_of, place
 from isthmus.frontends.torch.script.values import (
     NUMBERS,
     Box,
@@ -136,7 +136,9 @@ class Interpreter:
         """The results of a block on these arguments."""
         for value, argument in zip(block.inputs(), arguments, strict=True):
             env[value.unique()] = argument
-        for node in block.nodes():
+        nodes = list(block.nodes())
+        done = last_uses(block, nodes)
+        for number, node in enumerate(nodes):
             kind = node.kind()
             if kind == "prim::Constant":
                 env[node.output().unique()] = self.constant(node)
@@ -155,8 +157,9 @@ class Interpreter:
                     found=linecache.getline(location.file, location.line).strip() or None,
                     remedy="check that the model runs on the example inputs",
                 ) from error  # fmt: skip
-            for value, result in zip(node.outputs(), results, strict=True):
-                env[value.unique()] = result
+            env.update(zip([value.unique() for value in node.outputs()], results, strict=True))
+            for unique in done.get(number, ()):  # a tensor that nobody has any more is no other one's alias
+                del env[unique]
         return [env[value.unique()] for value in block.outputs()]
 
     def node(self, kind: str, node: Any, env: dict[int, Any]) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -38,6 +39,39 @@ def overload_of(name: str) -> Any:
     base, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), base, None)
     return None if packet is None else getattr(packet, overload or "default", None)
+
+
+def last_uses(block: Any, nodes: Sequence[Any]) -> dict[int, list[int]]:
+    """The values of a block that nobody asks for behind a node, by the node's number.
+
+    Only of a block with branches or loops in it, which make new tensors that may be the old ones.
+    """
+    if not any(node.kind() in ("prim::Loop", "prim::If") for node in nodes):
+        return {}
+    last = {value.unique(): -1 for value in block.inputs()}
+    for number, node in enumerate(nodes):
+        if node.kind() != "prim::Constant":
+            last.update(dict.fromkeys((value.unique() for value in node.outputs()), number))
+            for unique in _used(node):
+                if unique in last:
+                    last[unique] = number
+    for value in block.outputs():
+        last.pop(value.unique(), None)
+    found: dict[int, list[int]] = {}
+    for unique, number in last.items():
+        found.setdefault(number, []).append(unique)
+    return found
+
+
+def _used(node: Any) -> Iterator[int]:
+    """The values that a node or anything nested in it uses."""
+    for value in node.inputs():
+        yield value.unique()
+    for block in node.blocks():
+        for inner in block.nodes():
+            yield from _used(inner)
+        for value in block.outputs():
+            yield value.unique()
 
 
 def inlined(node: Any) -> Any:

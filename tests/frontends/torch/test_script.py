@@ -401,6 +401,24 @@ def rows(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return out
 
 
+def after(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    z = x.clone()
+    for i in range(int(y)):
+        z = torch.tanh(z + i)
+        z[0] = 0.5
+    z[1] = 0.0
+    if int(y) > 2:
+        z = z * 2
+    else:
+        z = z + 1
+    z[2, 1] = 3.0
+    return z
+
+
+def test_what_a_loop_or_if_made_is_written_to() -> None:
+    agree(scripted(after), (X, n(2)), (X, n(3)), (X, n(0)), ops=["loop", "if"])
+
+
 def test_writes_to_tensors_from_outside_are_carried() -> None:
     agree(scripted(rows), (X, n(2)), (X, n(3)), (X, n(0)), ops=["loop", "if"])
 
@@ -563,6 +581,15 @@ def aliased(x: torch.Tensor, y: torch.Tensor) -> Tuple[torch.Tensor, torch.Tenso
     return x, z
 
 
+def kept(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    first = x.clone()
+    last = first
+    for _ in range(int(y)):
+        last = last + 1
+    last[0] = 0.0
+    return first + last
+
+
 def moved(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     for _ in range(int(y)):
         x.add_(1)
@@ -599,6 +626,7 @@ def item_written(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     [
         (item_written, "a tensor is written to, and it is an item of a list, at a place that only sizes or data can tell"),
         (aliased, "a tensor is written to, and only data can tell which of two tensors it is"),
+        (kept, "a tensor is written to, and it is another tensor in the first turn of a loop than in later ones"),
         (moved, "a tensor is written to, and it is another tensor in the first turn of a loop than in later ones"),
         (tuples, "a list of neither tensors nor numbers has a length that only data can tell"),
         (keyed, "the key of a dict depends on sizes or data"),
