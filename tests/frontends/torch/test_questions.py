@@ -129,7 +129,7 @@ def test_code_without_a_source() -> None:
 
 
 def test_a_refusal_tells_both_outcomes() -> None:
-    with pytest.raises(CaptureError, match=r"the model branches on 4\*u0 != 0, and u0 depends on data") as caught:
+    with pytest.raises(CaptureError, match=r"the model branches on u0 != 0, and u0 depends on data") as caught:
         capture(early_exit, (torch.randn(9, 4),), options=CaptureOptions(on_size_branch="refuse"))
     text = str(caught.value)
     assert "found: `boxes.numel() == 0` was answered no and goes on at" in text
