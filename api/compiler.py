@@ -64,7 +64,8 @@ def compile(
         target: ``onnx``, ``caffe``, ``tensorrt``, ``reference``, or what other installed packages offer; `isthmus targets`
             lists them.
         dynamic_shapes: which sizes may vary: what `torch.export.export` takes, or plain names, such as
-            ``{"x": {0: "N", 2: "H"}}``.
+            ``{"x": {0: "N", 2: "H"}}``. They begin at 1; those of ``torch.export.Dim.DYNAMIC`` and ``AUTO`` at 0, where the
+            model asks for no more and the target's form is as good.
         input_names: names for the inputs, in order; further ones name the parameters in state-dict order.
         output_names: names for the outputs, in order.
         weights: content for all the model's parameters and buffers, in place of their own; they may then be on torch's meta
