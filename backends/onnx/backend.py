@@ -165,7 +165,10 @@ class OnnxBackend(base.Backend):
                 e.initializers[e.name(value)] = graph.defaults[value.name]
         wanted = _names("output", output_names, graph.outputs)
         e.scopes.append(scope)
-        outputs = e.body(graph, [e.unique(name) for name in wanted])
+        # An input is an output by itself only where that is asked for by its very name.
+        taken = {} if output_names is None else dict(zip(graph.inputs, inputs, strict=True))
+        pairs_of = zip(graph.outputs, wanted, strict=True)
+        outputs = e.body(graph, [name if taken.get(value) == name else e.unique(name) for value, name in pairs_of])
         for value, name in zip(graph.outputs, outputs, strict=True):
             proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))
         model = onnx.ModelProto(ir_version=opsets.ir_version(options.opset), producer_name="isthmus")
