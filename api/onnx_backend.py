@@ -20,7 +20,7 @@ OPSETS: Final = (7, 28)
 """A file's own opset is kept where it lies between these, as far as the installed onnx knows it."""
 
 
-class Prepared(BackendRep):
+class Prepared(BackendRep):  # type: ignore[misc]
     """A compiled model.
 
     Attributes:
@@ -46,10 +46,11 @@ class Prepared(BackendRep):
             found = self.net(**inputs)
         else:
             found = self.net(*(inputs if isinstance(inputs, (list, tuple)) else (inputs,)))
-        return self._kind(*found.values())
+        made: tuple[Any, ...] = self._kind(*found.values())
+        return made
 
 
-class IsthmusBackend(Backend):
+class IsthmusBackend(Backend):  # type: ignore[misc]
     """Compiles models with `isthmus.compile`, by default for onnxruntime at the file's own opset."""
 
     @classmethod

@@ -166,9 +166,9 @@ class OnnxBackend(base.Backend):
         wanted = _names("output", output_names, graph.outputs)
         e.scopes.append(scope)
         # An input is an output by itself only where that is asked for by its very name.
-        taken = {} if output_names is None else dict(zip(graph.inputs, inputs, strict=True))
-        pairs_of = zip(graph.outputs, wanted, strict=True)
-        outputs = e.body(graph, [name if taken.get(value) == name else e.unique(name) for value, name in pairs_of])
+        itself = {} if output_names is None else dict(zip(graph.inputs, inputs, strict=True))
+        named = zip(graph.outputs, wanted, strict=True)
+        outputs = e.body(graph, [name if itself.get(value) == name else e.unique(name) for value, name in named])
         for value, name in zip(graph.outputs, outputs, strict=True):
             proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))
         model = onnx.ModelProto(ir_version=opsets.ir_version(options.opset), producer_name="isthmus")
