@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx_models import agrees, f32, model, node, same, text
 
 import isthmus
 
+_F8 = ml_dtypes.float8_e4m3fn
 TYPES = {"uint8": np.uint8, "int8": np.int8, "uint16": np.uint16, "int16": np.int16}
 
 
@@ -123,3 +125,29 @@ def test_quantized_convolutions(attributes: str, bias: bool) -> None:
             np.uint8(99)]
     rest += [np.array([500, -700, 30], np.int32)] * bias
     agrees(made, [_whole(1, 2, 5, 6), *rest], [_whole(2, 2, 4, 7), *rest])
+
+
+@pytest.mark.parametrize("to", ["", "[2, 3, 1]"])
+def test_quantized_products_of_scales_by_matrix(to: str) -> None:
+    made = model(f"(uint8[2, 3, 4] x, float[2, 3, 1] xs, uint8[2, 3, 1] xz, uint8[2, 4, 5] y, float[2, 1, 5] ys, "
+                 f"uint8[2, 1, 5] yz, float{to} s, uint8{to} z) => (uint8 r) {{ r = QLinearMatMul(x, xs, xz, y, ys, yz, "
+                 f"s, z) }}",
+                 21)  # fmt: skip
+    draws = np.random.default_rng(0)
+    x, y, x_zero, y_zero = _whole(2, 3, 4), _whole(2, 4, 5, seed=2), _whole(2, 3, 1, seed=3), _whole(2, 1, 5, seed=4)
+    x_scale, y_scale = (draws.uniform(0.01, 0.1, shape).astype(np.float32) for shape in ((2, 3, 1), (2, 1, 5)))
+    shape = (2, 3, 1) if to else ()
+    scale, zero = np.full(shape, 0.7, np.float32), np.full(shape, 99, np.uint8)
+    total = (x.astype(np.int64) - x_zero) @ (y.astype(np.int64) - y_zero)
+    wanted = np.clip(np.rint(total * (x_scale * y_scale / scale)) + zero, 0, 255).astype(np.uint8)
+    agrees(made, [x, x_scale, x_zero, y, y_scale, y_zero, scale, zero], wanted=[wanted])
+
+
+def test_quantized_products_of_small_floats() -> None:
+    made = model("(float[N, 4] x, float[4, 3] y, float s) => (float r) { a = Cast<to = 17>(x)  b = Cast<to = 17>(y)  z = "
+            "Cast<to = 17>(n) "
+                 "q = QLinearMatMul(a, s, z, b, s, z, s, z)  r = Cast<to = 1>(q) }".replace("(float[N", "(float n, float[N"),
+                 21)
+    x, y = np.array([[1, 2, -4, 0.5]], np.float32), np.arange(12, dtype=np.float32).reshape(4, 3)
+    found = isthmus.compile(made, target="reference")(np.float32(0), x, y, np.float32(0.5))
+    same(*found.values(), np.asarray((x @ y * 0.5), np.float32).astype(_F8).astype(np.float32))
