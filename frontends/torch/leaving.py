@@ -249,6 +249,8 @@ def constant(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return int(value) if isinstance(value, torch.SymInt) else float(value)
     found = watcher.value(value)
+    if found.weight is not None:
+        return value
     content = watcher.w.knowledge.content(found)
     if content is None:
         leave(watcher, "the value (isthmus.constant)", [found], (), _told(value))

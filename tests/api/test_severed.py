@@ -108,6 +108,12 @@ class Positions(torch.nn.Module):
         return x * table * isthmus.constant(2) * isthmus.constant(x.shape[1]) * isthmus.constant(self.scale)[0]
 
 
+def test_a_weight_stays_the_weight_that_it_is() -> None:
+    linear = torch.nn.Linear(3, 3)
+    net = isthmus.compile(lambda x: linear(x) + isthmus.constant(linear.weight), torch.randn(3, 3))
+    assert net.report.weights_bytes == 4 * (9 + 3)
+
+
 def test_constant_says_so() -> None:
     model = Positions()
     net = isthmus.compile(model, torch.randn(2, 3), dynamic_shapes=({0: "N"},))
