@@ -21,6 +21,7 @@ from isthmus.frontends.onnx.names import domain_of, op_of
 from isthmus.frontends.onnx.opaque import opaque
 from isthmus.frontends.onnx.table import Converter, converter
 from isthmus.frontends.onnx.tensors import dense, weight_of
+from isthmus.frontends.onnx.told import told_in
 from isthmus.frontends.onnx.types import Dims
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim
@@ -321,7 +322,8 @@ def call_function(model: Model, b: Builder, proto: Any, inputs: Sequence[Value |
     if key in model.calling:
         raise FileError(f"the function {op_of(proto)} calls itself", op=op_of(proto), location=b.location)
     _check_depth(model, b)
-    inner = replace(model, opsets=opsets, calling=(*model.calling, key))
+    types = told_in(function.value_info, model.dims)
+    inner = replace(model, opsets=opsets, calling=(*model.calling, key), types=types)
     scope: Scope = dict.fromkeys(function.input)
     scope.update(zip(function.input, inputs, strict=False))
     given = {each.name: each for each in (*function.attribute_proto, *proto.attribute)}

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-
-import onnx
 
 from isthmus.frontends.onnx import ops as ops
 from isthmus.frontends.onnx.conversion import Model, convert_nodes
 from isthmus.frontends.onnx.names import domain_of
 from isthmus.frontends.onnx.tensors import dense, weight_of
+from isthmus.frontends.onnx.told import told_types
 from isthmus.frontends.onnx.types import Dims
 from isthmus.ir.builder import Builder
 from isthmus.ir.errors import FileError
@@ -64,7 +62,7 @@ def import_model(proto: Any, folder: Path | None = None, where: str = "") -> Imp
     opsets = {domain_of(each): int(each.version) for each in proto.opset_import}
     opsets.setdefault("", 1)
     functions = {(domain_of(each), each.name, each.overload): each for each in proto.functions}
-    model = Model(opsets, folder, dims, _told_types(proto, dims), functions, where=where)
+    model = Model(opsets, folder, dims, told_types(proto, dims), functions, where=where)
     b = Builder(graph, None, Location(where, 0, "initializers"))
     pairs = _pairs(graph)
     scope: dict[str, Value | None] = {}
@@ -140,34 +138,3 @@ def _constants(source: Any, folder: Path | None) -> dict[str, Weight]:
             raise FileError(f"the initializer {name!r} is there twice")
         found[name] = read(proto, folder)
     return found
-
-
-def _told_types(proto: Any, dims: Dims) -> Callable[[str], Type | None]:
-    """What the file says of the types of values; where it says nothing, what ONNX's own inference does."""
-    told: dict[str, Any] = {}
-
-    def add(graph: Any) -> None:
-        for each in (*graph.value_info, *graph.output):
-            told.setdefault(each.name, each.type)
-        for node in graph.node:
-            for attribute in node.attribute:
-                for inner in (attribute.g, *attribute.graphs):
-                    if inner.node:
-                        add(inner)
-
-    inferred = False
-
-    def type_of(name: str) -> Type | None:
-        nonlocal inferred
-        if not told:
-            add(proto.graph)
-        if name not in told and not inferred:
-            inferred = True
-            try:
-                add(onnx.shape_inference.infer_shapes(proto).graph)
-            except (onnx.shape_inference.InferenceError, ValueError):
-                return None  # the caller says that the type is not known
-        found = told.get(name)
-        return None if found is None else dims.type(found, f"the value {name!r}")
-
-    return type_of

@@ -195,3 +195,19 @@ def test_results_of_unknown_types_are_refused() -> None:
     more = helper.make_node("Neg", ["y"], ["z"])
     with pytest.raises(FileError, match="the type of its result 'y' is not known"):
         isthmus.compile(made([node, more], [info("x", [2])], [info("z", None)], opsets=(("", 18), ("acme", 1))))
+
+
+def test_types_of_results_that_the_runtime_knows() -> None:
+    """Its own domain's: neither the file nor ONNX tells them."""
+    nodes = [
+        helper.make_node("FusedMatMul", ["x", "w"], ["m"], domain="com.microsoft", transB=1),
+        helper.make_node("Gelu", ["m"], ["g"], domain="com.microsoft"), helper.make_node("Neg", ["g"], ["y"]),
+    ]  # fmt: skip
+    w = numpy_helper.from_array(np.ones((40, 30), np.float32), "w")
+    model = made(
+        nodes, [info("x", ["N", 30])], [info("y", None)], opsets=(("", 18), ("com.microsoft", 1)), initializer=[w]
+    )
+    net = isthmus.compile(model)
+    assert str(net.graph.outputs[0].type) == "f32[N, 40]"
+    assert net(np.ones((2, 30), np.float32))["y"].shape == (2, 40)
+    assert {each.domain: each.version for each in net.artefact.model.opset_import}["com.microsoft"] == 1  # type: ignore[attr-defined]
