@@ -9,10 +9,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, bounds, floordiv, maximum, minimum, product, resolve, same, symbols
+from isthmus.ir.dims import Dim, bounds, floordiv, maximum, minimum, product, resolve, symbols
 from isthmus.ir.dtypes import i64
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Trait
+from isthmus.ir.ops.shape import broadcast_dims, kept
 from isthmus.ir.types import Tensor
 from isthmus.passes.replace import disagreement, settle, sweep
 
@@ -116,7 +117,7 @@ def _reshape(b: Builder, node: Node, elements: list[Elements]) -> Value | None:
     x = node.operands[0]
     if len(elements) != 1 or x is None or x.tensor.shape is None:
         return None
-    shape = list(elements[0])
+    shape: list[Any] = kept(elements[0], x.tensor.shape) if node.attrs["keep"] else list(elements[0])
     holes = [axis for axis, dim in enumerate(shape) if dim.__class__ is int and dim == -1]
     if len(holes) > 1 or any(bounds(dim)[0] < 0 for axis, dim in enumerate(shape) if axis not in holes):
         return None
@@ -133,17 +134,8 @@ def _expand(b: Builder, node: Node, elements: list[Elements]) -> Value | None:
     x = node.operands[0]
     if len(elements) != 1 or x is None or x.tensor.shape is None:
         return None
-    wanted = elements[0]
-    own = (1,) * (len(wanted) - len(x.tensor.shape)) + x.tensor.shape
-    shape = []
-    for dim, target in zip(own, wanted, strict=True):
-        if (dim.__class__ is int and dim == 1) or same(dim, target):
-            shape.append(target)
-        elif bounds(dim)[0] > 1:  # a size that is not 1 is not repeated
-            shape.append(dim)
-        else:
-            return None
-    value: Value = b.expand(x, shape=shape)
+    shape = broadcast_dims(x.tensor.shape, elements[0])
+    value: Value | None = None if None in shape else b.expand(x, shape=shape)
     return value
 
 

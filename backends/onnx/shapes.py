@@ -41,7 +41,7 @@ def _reshape(e: Emitter, node: Node, x: str) -> Any:
 
 @emits("dynamic_reshape")
 def _dynamic_reshape(e: Emitter, node: Node, x: str, shape: str) -> Any:
-    return e.op("Reshape", x, shape, allowzero=1 if e.opset >= 14 else None)
+    return e.op("Reshape", x, shape, allowzero=1 if e.opset >= 14 and not node.attrs["keep"] else None)
 
 
 @emits("squeeze")

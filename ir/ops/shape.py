@@ -8,8 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from isthmus.ir.attributes import DIMS, INTS
-from isthmus.ir.dims import Dim, bounds, floordiv, product
+from isthmus.ir.attributes import BOOL, DIMS, INTS
+from isthmus.ir.dims import Dim, bounds, floordiv, product, same
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
 from isthmus.ir.ops.numerics import Elements, follow
 from isthmus.ir.shape_values import elements
@@ -215,18 +215,22 @@ class Expand(Op):
 class DynamicReshape(Op):
     """`reshape` to a shape that is data; one size may be -1 and stands for what is left.
 
-    The result's sizes are new symbols, or what is known of them.
+    With `keep`, 0 stands for the size that `x` has at the same place. The result's sizes are new symbols, or what is known of
+    them.
     """
 
     name = "dynamic_reshape"
     operands = operands("x: any T, shape: i64")
-    source = "numpy.reshape"
+    attributes = {"keep": BOOL(False)}
+    source = "numpy.reshape; ONNX Reshape-14 for `keep`"
 
     def infer(self, call: Call) -> Sequence[Type]:
         x = call.tensor(0)
         shape = _shape_operand(call)
         if shape is None:
             return (Tensor(x.dtype, None),)
+        if call["keep"]:
+            shape = kept(shape, x.shape)  # type: ignore[arg-type]
         holes = [axis for axis, dim in enumerate(shape) if dim is None or (dim.__class__ is int and dim == -1)]
         if holes and shape.count(None) == 0:
             rest = [dim for axis, dim in enumerate(shape) if axis not in holes]
@@ -237,47 +241,70 @@ class DynamicReshape(Op):
         return (Tensor(x.dtype, tuple(call.fresh() if dim is None else dim for dim in shape)),)
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
-        return operands[0].reshape(tuple(operands[1].tolist()))
+        x, shape = operands[0], operands[1].tolist()
+        return x.reshape(tuple(kept(shape, x.shape) if call["keep"] else shape))
 
     def samples(self) -> Iterable[Sample]:
         yield sample(_x(2, 6), np.array([3, 4]), symbolic=("x",))
         yield sample(_x(2, 6), np.array([3, -1, 2]), note="rest", symbolic=("x",))
         yield sample(_x(1), np.zeros(0, np.int64), note="to-scalar", symbolic=("x",))
+        yield sample(_x(2, 6), np.array([0, -1, 2]), keep=True, note="keep", symbolic=("x",))
+
+
+def kept(shape: Sequence[Dim | None], source: Sequence[Dim]) -> list[Dim | None]:
+    """A shape in which each 0 stands for the size at the same place, where there is one."""
+    return [
+        source[axis] if dim.__class__ is int and dim == 0 and axis < len(source) else dim for axis, dim in enumerate(shape)
+    ]
 
 
 @register
 class DynamicExpand(Op):
-    """`expand` to a shape that is data. The result's sizes are new symbols, or what is known of them."""
+    """`x` broadcast together with a shape that is data: a size of 1 in either gives way to that in the other.
+
+    The shape may have fewer axes than `x`. The result's sizes are new symbols, or what is known of them.
+    """
 
     name = "dynamic_expand"
     operands = operands("x: any T, shape: i64")
-    source = "numpy.broadcast_to"
+    source = "ONNX Expand-13"
 
     def infer(self, call: Call) -> Sequence[Type]:
         x = call.tensor(0)
-        shape = _shape_operand(call)
-        if shape is None:
+        wanted = _shape_operand(call)
+        if wanted is None:
             return (Tensor(x.dtype, None),)
-        own: tuple[Dim, ...] = x.shape  # type: ignore[assignment]
-        if len(own) > len(shape):
-            raise call.error(f"cannot be expanded to {len(shape)} axes")
-        aligned = [1] * (len(shape) - len(own)) + list(own)
-        result = []
-        for dim, wanted in zip(aligned, shape, strict=True):
-            settled = bounds(dim)[0] > 1  # only a size of 1 is repeated
-            if wanted is None or settled:
-                result.append(dim if settled else call.fresh())
-            else:
-                result.append(wanted)
-        return (Tensor(x.dtype, tuple(result)),)
+        shape = broadcast_dims(x.shape, wanted)  # type: ignore[arg-type]
+        return (Tensor(x.dtype, tuple(call.fresh() if dim is None else dim for dim in shape)),)
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
-        return np.broadcast_to(operands[0], tuple(operands[1].tolist()))
+        x, shape = operands[0], tuple(operands[1].tolist())
+        return np.broadcast_to(x, np.broadcast_shapes(x.shape, shape))
 
     def samples(self) -> Iterable[Sample]:
         yield sample(_x(2, 1), np.array([3, 2, 4]), symbolic=("x",))
         yield sample(np.float32(2), np.array([2, 2]), note="scalar", symbolic=("x",))
         yield sample(_x(1), np.array([0]), note="empty", symbolic=("x",))
+        yield sample(_x(3, 2, 1), np.array([1, 4]), note="either", symbolic=("x",))
+
+
+def broadcast_dims(shape: Sequence[Dim], wanted: Sequence[Dim | None]) -> list[Dim | None]:
+    """The shape that a shape and another, of which some sizes are not known, broadcast to; None for what is not known, or where
+    they do not broadcast."""
+    rank = max(len(shape), len(wanted))
+    padded = [*[1] * (rank - len(shape)), *shape], [*[1] * (rank - len(wanted)), *wanted]
+    return [_broadcast_dim(dim, target) for dim, target in zip(*padded, strict=True)]
+
+
+def _broadcast_dim(dim: Dim, target: Dim | None) -> Dim | None:
+    if target is None:
+        return dim if bounds(dim)[0] > 1 else None
+    for one, other in ((dim, target), (target, dim)):
+        if one.__class__ is int and one == 1:
+            return other
+    if same(dim, target) is False:
+        return None
+    return target if same(dim, target) or bounds(target)[0] > 1 else dim if bounds(dim)[0] > 1 else None
 
 
 def _shape_operand(call: Call) -> list[Dim | None] | None:

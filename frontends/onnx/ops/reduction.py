@@ -11,7 +11,7 @@ from isthmus.frontends.onnx.conversion import Conversion
 from isthmus.frontends.onnx.sizes import places, sizes
 from isthmus.frontends.onnx.table import converts
 from isthmus.ir import dtypes
-from isthmus.ir.dims import Dim, product
+from isthmus.ir.dims import Dim, product, same
 from isthmus.ir.graph import Value
 
 
@@ -108,7 +108,10 @@ def arg_extreme(c: Conversion, x: Value, *, axis: int = 0, keepdims: int = 1, se
 def top_k(c: Conversion, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
     """The greatest or least elements along an axis, and their places."""
     (count,) = sizes(c, k, "elements", lo=0)
-    return c.b.topk(x, k=count, axis=c.axis(axis, c.rank(x)), largest=bool(largest), sorted=bool(sorted))
+    axis = c.axis(axis, c.rank(x))
+    if sorted and same(count, c.shape(x)[axis]) is True:
+        return c.b.sort(x, axis=axis, descending=bool(largest))
+    return c.b.topk(x, k=count, axis=axis, largest=bool(largest), sorted=bool(sorted))
 
 
 @converts("TopK")

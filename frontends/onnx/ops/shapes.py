@@ -10,8 +10,9 @@ from isthmus.frontends.onnx.conversion import Conversion
 from isthmus.frontends.onnx.sizes import places, sizes, vector
 from isthmus.frontends.onnx.table import converts
 from isthmus.ir import dtypes
-from isthmus.ir.dims import Dim, bounds, product, same
+from isthmus.ir.dims import Dim, product
 from isthmus.ir.graph import Value
+from isthmus.ir.ops.shape import broadcast_dims
 
 
 @converts("Shape")
@@ -35,11 +36,7 @@ def reshape(c: Conversion, x: Value, shape: Value, *, allowzero: int = 0) -> Any
     wanted = c.numbers(shape)
     if wanted is not None:
         return c.b.reshape(x, shape=completed(c, c.shape(x), wanted, bool(allowzero)))
-    count = c.shape(shape)[0]
-    if not allowzero and isinstance(count, int):
-        own = [*c.shape(x), *[0] * count][:count]
-        shape = c.b.where(c.b.eq(shape, 0), vector(c, own), shape)
-    return c.b.dynamic_reshape(x, shape)
+    return c.b.dynamic_reshape(x, shape, keep=not allowzero)
 
 
 @converts("Reshape")
@@ -127,32 +124,9 @@ def transpose(c: Conversion, x: Value, *, perm: tuple[int, ...] | None = None) -
 @converts("Expand")
 def expand(c: Conversion, x: Value, shape: Value) -> Any:
     """Broadcast with a tensor of that shape: a size of 1 in it leaves what is there."""
-    wanted, dims = c.numbers(shape), c.shape(x)
-    target = None if wanted is None else _broadcast(dims, wanted)
-    if target is not None:
-        return c.b.expand(x, shape=target)
-    count = c.shape(shape)[0]
-    if isinstance(count, int) and count < len(dims):
-        shape = c.b.concat([vector(c, [1] * (len(dims) - count)), shape], axis=0)
-        count = len(dims)
-    if isinstance(count, int) and any(dim != 1 for dim in dims):
-        own = vector(c, [*[1] * (count - len(dims)), *dims])
-        shape = c.b.where(c.b.eq(shape, 1), own, shape)
-    return c.b.dynamic_expand(x, shape)
-
-
-def _broadcast(dims: Sequence[Dim], wanted: Sequence[Dim]) -> list[Dim] | None:
-    """The shape that two shapes broadcast to; None where that depends on the sizes."""
-    rank = max(len(dims), len(wanted))
-    result: list[Dim] = []
-    for dim, target in zip([*[1] * (rank - len(dims)), *dims], [*[1] * (rank - len(wanted)), *wanted], strict=True):
-        if (dim.__class__ is int and dim == 1) or same(dim, target) is True or bounds(target)[0] > 1:
-            result.append(target)
-        elif (target.__class__ is int and target == 1) or bounds(dim)[0] > 1:
-            result.append(dim)
-        else:
-            return None
-    return result
+    wanted = c.numbers(shape)
+    target = [None] if wanted is None else broadcast_dims(c.shape(x), wanted)
+    return c.b.dynamic_expand(x, shape) if None in target else c.b.expand(x, shape=target)
 
 
 @converts("Tile", since=6)
