@@ -27,6 +27,7 @@ from isthmus.frontends.torch.script.sequences import (
 )  # fmt: skip
 from isthmus.frontends.torch.script.values import (
     UNSET,
+    Box,
     Dict,
     Head,
     Instance,
@@ -382,7 +383,10 @@ def attribute(i: Interpreter, x: Any, name: str) -> Any:
         found = x.module.getattr(name)
         path = f"{x.path}.{name}" if x.path else name
         with i.outside():
-            x.loaded[name] = i.module(found, path) if isinstance(found, torch._C.ScriptModule) else i.enter(found)
+            made = i.module(found, path) if isinstance(found, torch._C.ScriptModule) else i.enter(found)
+        if isinstance(made, Box) and not isinstance(found, torch._C.ScriptModule):
+            made.attribute = path
+        x.loaded[name] = made
     return x.loaded[name]
 
 

@@ -12,6 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from isthmus.frontends.torch import leaving
+from isthmus.frontends.torch.aliases import Entry
 from isthmus.frontends.torch.control import region
 from isthmus.frontends.torch.lowering import dtype_of
 from isthmus.frontends.torch.provenance import is_library_file
@@ -321,13 +322,17 @@ class Interpreter:
         """To be called before something is changed in place."""
         if box.doubt:
             self.refuse(f"a list, dict or object is changed in place, and {box.doubt}", "make a new one instead")
+        if box.attribute:
+            note = f"the model changes its attribute {box.attribute} in place; the graph does not keep that"
+            if note not in self.watcher.notes:
+                self.watcher.notes.append(note)
         scope = self.scope
         if scope is not None and box.home is not scope and box not in scope.changed:
             scope.changed[box] = box.content()
 
-    def tensor(self, value: Value) -> torch.Tensor:
-        """A tensor for a value."""
-        found: torch.Tensor = self.watcher.tensor(value)
+    def tensor(self, value: Value, contiguous: bool = True) -> torch.Tensor:
+        """A tensor for a value; where it may be of other strides, nobody can tell what shares its storage."""
+        found: torch.Tensor = self.watcher.tensor(value, Entry(value, None, contiguous))
         return found
 
     def value(self, x: Any) -> Value:

@@ -151,6 +151,7 @@ class Carried(Plan):
         self.fresh: dict[int, Any] = {}
         """By axis, what the symbol is found by: axes that change alike have one."""
         self.aliases: set[Entry] = set()
+        self.plain = True
         self.new = True
 
     def widen(self, loop: Loop, first: Snap, out: Snap) -> Plan:
@@ -171,6 +172,8 @@ class Carried(Plan):
                 loop.changed = True
             if axis in self.fresh:
                 loop.grown.append((self.fresh, axis, after))
+        if self.plain and not (first.plain and out.plain):
+            self.plain, loop.changed = False, True
         if out.outer is not None and out.outer not in self.aliases:
             self.aliases.add(out.outer)
             loop.changed = True
@@ -194,7 +197,7 @@ class Carried(Plan):
         return self._doubtful(loop, first, next(results))
 
     def _doubtful(self, loop: Loop, first: Snap, value: Value) -> Any:
-        found: Any = loop.i.tensor(value)
+        found: Any = loop.i.tensor(value, self.plain)
         owners = set(self.aliases)
         if isinstance(first.what, torch.Tensor):
             owners.add(loop.i.watcher.entry(first.what).owner)

@@ -38,6 +38,7 @@ class Snap:
         what: the value.
         value: what a tensor has in it, or the flag of a `Maybe`.
         outer: the owner of a tensor's storage, where that is from outside of the block.
+        plain: whether a tensor is contiguous for sure.
         parts: snapshots of what it is made of: by place, or by name.
         head: of a list.
     """
@@ -47,13 +48,15 @@ class Snap:
     outer: Entry | None = None
     parts: Any = ()
     head: Head | None = None
+    plain: bool = True
 
 
 def snap(i: Interpreter, x: Any) -> Snap:
     """The snapshot of a value."""
     if isinstance(x, torch.Tensor):
-        owner = i.watcher.entry(x).owner
-        return Snap(x, i.value(x), owner if i.scope is not None and owner not in i.scope.inside else None)
+        entry = i.watcher.entry(x)
+        outer = entry.owner if i.scope is not None and entry.owner not in i.scope.inside else None
+        return Snap(x, i.value(x), outer, plain=entry.strides is None and entry.certain)
     if isinstance(x, List):
         return Snap(x, parts=[snap(i, each) for each in x.items], head=x.head)
     if isinstance(x, Instance) and x.module is not None:
@@ -268,7 +271,7 @@ class Join:
         owners = [each.outer for each in (a, b) if each.outer is not None]
 
         def rebuild(results: Results) -> torch.Tensor:
-            found: Any = self.i.tensor(results[place])
+            found: Any = self.i.tensor(results[place], a.plain and b.plain)
             for owner in owners:
                 doubt(found.entry, owner, "only data can tell which of two tensors it is")
             return found

@@ -277,8 +277,15 @@ def _nothing(i: Interpreter, *_: Any) -> None:
     return None
 
 
+_CONTEXTS: Final = ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "record_function")
+"""Contexts that change nothing about what is computed."""
+
+
 @script_node("prim::Enter", "prim::Exit")
 def _context(i: Interpreter, node: Any, env: dict[int, Any]) -> list[Any]:
+    name = next(node.inputs()).type().str().rpartition(".")[2]
+    if name not in _CONTEXTS:
+        i.refuse(f"the context {name} of a script is not carried over", "leave it out, or enter it around the script")
     return [None] * node.outputsSize()
 
 

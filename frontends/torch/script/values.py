@@ -96,13 +96,14 @@ class Box:
     Attributes:
         home: the scope that it was made in; None outside of all branches and loops.
         doubt: why a change may not be carried over; empty where it may.
+        attribute: the name of the attribute of a module that holds it; empty where none does.
     """
 
-    __slots__ = ("doubt", "home")
+    __slots__ = ("attribute", "doubt", "home")
 
     def __init__(self, home: Scope | None) -> None:
         self.home = home
-        self.doubt = ""
+        self.doubt = self.attribute = ""
 
     def content(self) -> Any:
         """What it holds, to be given to `restore`."""

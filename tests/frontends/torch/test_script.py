@@ -542,6 +542,11 @@ def retyped(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def halved(x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return x @ x.t()
+
+
 def raises(x: torch.Tensor, mode: str) -> torch.Tensor:
     if mode != "sum":
         raise ValueError("no mode " + mode)
@@ -560,6 +565,7 @@ def test_a_branch_that_only_raises_is_a_check() -> None:
     [
         (ranks, (X,), "if that depends on data give tensors of different dtypes or ranks, in `if bool"),
         (retyped, (ONES, n(2)), "a loop carries changes its dtype or rank, in `for _ in"),
+        (halved, (X,), "the context autocast of a script is not carried over"),
         (raises, (X, "max"), "the model raised ValueError: no mode max"),
     ],
 )
@@ -795,6 +801,31 @@ def test_the_fast_path_of_attention_that_scripts_have_chosen(options: Any) -> No
 
 def test_weights_of_attention_by_the_fast_path() -> None:
     agree(scripted(torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()), (torch.randn(2, 5, 8),) * 3)
+
+
+class Cached(torch.nn.Module):
+    seen: List[torch.Tensor]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen, self.count = [], 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.seen.append(x * 2)
+        self.count += 1
+        return torch.stack(self.seen).sum(0) * self.count
+
+
+def test_what_a_script_changes_on_its_module_is_told() -> None:
+    model = scripted(Cached())
+    net = agree(model, (X,), (X * 2,))
+    assert net.report.notes == [
+        "the model changes its attribute seen in place; the graph does not keep that",
+        "the model sets its attribute count; the graph does not keep it",
+    ]
+    assert net.verify().ok
+    assert (model.seen, model.count) == ([], 0)
 
 
 # ---- options of a capture
