@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from isthmus.frontends import weight_files
 from isthmus.frontends.base import Array, Captured
-from isthmus.frontends.torch import assumed, chance, containers, script, sharing, stdlib
+from isthmus.frontends.torch import assumed, chance, containers, left, script, sharing, stdlib
 from isthmus.frontends.torch import aten as aten
 from isthmus.frontends.torch.assumed import Number
 from isthmus.frontends.torch.control import composite
@@ -364,7 +364,7 @@ def _watch(
             values = watcher.outputs(leaves)
             written = _written(watcher, source.modules)
         watcher.drew = chance.state() != before
-        watcher.remember(leaves, source.modules)
+        left.look(watcher, leaves, source.modules)
         if (swallowed := watcher.swallowed()) is not None:
             raise swallowed
     except IsthmusError as error:

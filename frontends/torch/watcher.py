@@ -294,28 +294,6 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         self.made.append(ref(tensor))
         return tensor
 
-    def remember(self, leaves: Sequence[Any], modules: Iterable[tuple[str, torch.nn.Module]]) -> None:
-        """Looks at the tensors that the model has left behind, before the graph changes.
-
-        Small ones that depend on no input are computed, for whoever finds them; others are noted.
-
-        Args:
-            leaves: the model's results, which are not meant.
-            modules: what is kept on these is not meant either.
-        """
-        ids = set(map(id, leaves))
-        left = [tensor for made in self.made if (tensor := made()) is not None and id(tensor) not in ids]
-        left = [each for each in left if each.entry.home is self.w.knowledge and each.entry.value.producer is not None]
-        kept = {id(held) for _, part in modules for held in (*part._buffers.values(), *part.__dict__.values())} if left else ()
-        for tensor in left:
-            value = tensor.entry.value
-            known = self.w.knowledge.content(value, SMALL) is not None
-            if not known and id(tensor) not in kept and self.w.knowledge.dependence(value):
-                self.notes.append(
-                    "a tensor that depends on an input is kept in a global, a closure or a cache: the graph does not keep it, "
-                    f"and plain runs meet what this one left ({value.location})"
-                )
-
     # ---- arguments
 
     def take(self, argument: Any) -> Any:
