@@ -804,11 +804,10 @@ def test_weights_of_attention_by_the_fast_path() -> None:
 
 
 class Cached(torch.nn.Module):
-    seen: List[torch.Tensor]
-
     def __init__(self) -> None:
         super().__init__()
-        self.seen, self.count = [], 0
+        self.seen: Any = torch.jit.Attribute([], List[torch.Tensor])
+        self.count = 0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
