@@ -21,6 +21,10 @@ def _cast(c: Conversion, x: Value, dtype: DType, saturate: int, rounding: str) -
         attrs["rounding"] = rounding
     if (source is dtypes.string) != (dtype is dtypes.string):
         attrs["notation"] = "c"
+    if dtype is dtypes.i32 and source is dtypes.i64:  # some exporters compute shapes so; sizes that wrap would be of no use
+        for dim in c.numbers(x) or ():
+            if not isinstance(dim, int):
+                c.b.graph.symbols.constrain("<=", dim, dtype.limits[1])
     return c.b.cast(x, dtype=dtype, **attrs)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from isthmus.frontends.onnx.conversion import Conversion
+from isthmus.frontends.onnx.sizes import sizes
 from isthmus.frontends.onnx.table import converts
 from isthmus.frontends.onnx.types import dtype_of
 from isthmus.ir import dtypes
@@ -68,8 +69,6 @@ def range_(c: Conversion, start: Value, limit: Value, delta: Value, *, stash_typ
 @converts("OneHot")
 def one_hot(c: Conversion, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Any:
     """The second of two values at each index, else the first; negative indices count from the end."""
-    from isthmus.frontends.onnx.sizes import sizes
-
     b = c.b
     (size,) = sizes(c, depth if depth.tensor.dtype in dtypes.INDEX else b.cast(depth, dtype=dtypes.i64), "classes", lo=0)
     if indices.tensor.dtype is not dtypes.i64:

@@ -58,6 +58,20 @@ def test_arithmetic_and_choices_of_sizes_are_followed() -> None:
     agrees(proto, [f32(2, 4, 6)])
 
 
+def test_sizes_in_i32_are_followed() -> None:
+    proto = model("""(float[N, 4, M] x) => (float y)
+        <int64[1] zero = {0}, int64[1] one = {1}, int32[1] rest = {-1}> {
+        s = Shape(x)
+        narrow = Cast<to = 6>(s)
+        n = Slice(narrow, zero, one)
+        t = Concat<axis = 0>(n, rest)
+        wide = Cast<to = 7>(t)
+        y = Reshape(x, wide)
+    }""")
+    assert "reshape(%x) {shape=[N, 4*M]}" in text(proto)
+    agrees(proto, [f32(2, 4, 3)])
+
+
 def test_what_torch_writes_for_expand_is_an_expand() -> None:
     proto = model("""(float[N, 1, D] x, float[M, T] like) => (float y)
         <int64[1] minus = {-1}, int64 one = {1}, int64[1] a = {0}> {
