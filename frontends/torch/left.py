@@ -29,9 +29,10 @@ def look(watcher: Watcher, leaves: Sequence[Any], modules: Iterable[tuple[str, t
     left = [tensor for made in watcher.made if (tensor := made()) is not None and id(tensor) not in ids]
     left = [tensor for tensor in left if tensor.entry.home is known and tensor.entry.value.producer is not None]
     kept = {id(held) for _, part in modules for held in (*part._buffers.values(), *part.__dict__.values())} if left else ()
+    scripted = bool(left) and any(isinstance(part, torch.jit.ScriptModule) for _, part in modules)  # tells what it keeps
     for tensor in left:
         value = tensor.entry.value
-        if known.content(value, _LARGEST) is None and id(tensor) not in kept and known.dependence(value):
+        if known.content(value, _LARGEST) is None and id(tensor) not in kept and known.dependence(value) and not scripted:
             watcher.notes.append(
                 "a tensor that depends on an input is kept in a global, a closure or a cache: the graph does not keep it, "
                 f"and plain runs meet what this one left ({value.location})"
