@@ -100,6 +100,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         inside: the tensors that are of the body that is being watched, and whether it may write to them; None outside bodies.
         outside: where a body may write to others, those that it wrote to.
         kept: attributes that scripted modules set, by their paths: the module, and the attribute's own name.
+        script: what interprets scripts; None before the first one.
     """
 
     supports_higher_order_operators = True
@@ -133,6 +134,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         self.inside: dict[Entry, bool] | None = None
         self.outside: dict[Entry, None] | None = None
         self.kept: dict[str, tuple[Any, str]] = {}
+        self.script: Any = None
         self.constants = Builder(self.graph)
         self._reals: dict[int, tuple[torch.Tensor, Entry]] = {}
         self._storages: dict[int, dict[Any, Entry]] = {}

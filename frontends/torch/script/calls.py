@@ -26,12 +26,12 @@ TABLES: Final = (branches, containers, functions, loops, numbers, tensors)
 
 def swaps(watcher: Watcher) -> list[tuple[Any, str, Any]]:
     """What is to be swapped in torch while a model is watched: owner, name, and what is put there."""
-    running: list[Interpreter] = []
 
     def interpreter() -> Interpreter:
-        if not running:
-            running.append(Interpreter(watcher))
-        return running[0]
+        if watcher.script is None:
+            watcher.script = Interpreter(watcher)
+        found: Interpreter = watcher.script
+        return found
 
     def function(self: Any, *args: Any, **kwargs: Any) -> Any:
         return _call(interpreter(), self, _bound(self.schema, (), args, kwargs))
@@ -91,7 +91,10 @@ def untouched(modules: Iterable[tuple[str, torch.nn.Module]]) -> Iterator[None]:
 
 
 def kept(watcher: Watcher, buffers: Container[str]) -> dict[str, Value]:
-    """The last value of each buffer that a scripted module has replaced; other attributes that it has set are noted."""
+    """The last value of each buffer that a scripted module has replaced; other attributes that it has set are noted.
+
+    What scripts hold is let go of.
+    """
     found = {}
     for name, (module, key) in watcher.kept.items():
         held = module.items[key]
@@ -99,6 +102,7 @@ def kept(watcher: Watcher, buffers: Container[str]) -> dict[str, Value]:
             found[name] = watcher.value(held)
         else:
             watcher.notes.append(f"the model sets its attribute {name}; the graph does not keep it")
+    watcher.script, watcher.kept = None, {}
     return found
 
 

@@ -97,7 +97,7 @@ def _getitem(i: Interpreter, x: Any, key: Any) -> Any:
         kind = kind_of_item(x.items[0])
         whole = i.value(i.op(torch.ops.aten.stack.default, List([i.tensor(item_value(i, each)) for each in x.items], None), 0))
         return copied(i, item(i, i.w.b.gather(whole, place, axis=0), kind), x)
-    if x.head is not None and looked_at(x.head).stacked and not x.items:
+    if x.head is not None and looked_at(i, x.head).stacked and not x.items:
         return copied(i, item(i, i.w.b.gather(x.head.value, place, axis=0), x.head.kind), x)
     found = sequence(i, x)
     return copied(i, item(i, i.w.b.sequence_at(found.value, place), found.kind), x)

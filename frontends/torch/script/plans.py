@@ -187,7 +187,11 @@ class Carried(Plan):
         loop.carry(first.value, Tensor(first.value.tensor.dtype, shape))
 
     def enter(self, loop: Loop, first: Snap, arguments: Iterator[Value]) -> Any:
-        return self._doubtful(loop, first, next(arguments))
+        found = self._doubtful(loop, first, next(arguments))
+        inside = loop.i.watcher.inside
+        assert inside is not None, "a body is being run"
+        inside[found.entry] = False  # in one turn it is what stands outside
+        return found
 
     def finish(self, loop: Loop, out: Snap) -> None:
         assert out.value is not None

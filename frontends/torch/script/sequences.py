@@ -22,12 +22,14 @@ def kind_of_item(x: Any) -> type:
     return torch.Tensor if isinstance(x, torch.Tensor) else kind_of(x) or type(x)
 
 
-def looked_at(head: Head) -> Head:
+def looked_at(i: Interpreter, head: Head) -> Head:
     """The head of a list whose items somebody looks at.
 
     Raises:
         Rerun: a loop has to be run anew, with the list as one of its values.
+        Refusal: an item was written to, which the list does not see.
     """
+    i.watcher.aliases.read(head.owner)
     if head.growing is not None:
         head.growing.look()
         raise Rerun(head.growing)
@@ -77,7 +79,7 @@ def sequence(i: Interpreter, items: List, element: Tensor | None = None, kind: t
         kind: what the items are, for a list without any.
     """
     b = i.w.b
-    head = None if items.head is None else looked_at(items.head)
+    head = None if items.head is None else looked_at(i, items.head)
     values = [item_value(i, each) for each in items.items]
     if head is None:
         kind = kind_of_item(items.items[0]) if items.items else kind
@@ -116,7 +118,7 @@ def length(i: Interpreter, items: List) -> Any:
     """The number of items."""
     if items.head is None:
         return len(items.items)
-    head = looked_at(items.head)
+    head = looked_at(i, items.head)
     assert head.value is not None
     if head.stacked:
         count = i.watcher.sizes.give(i.w.dims(head.value)[0])
@@ -128,7 +130,7 @@ def length(i: Interpreter, items: List) -> Any:
 def joined(i: Interpreter, items: List, axis: int, new: bool) -> torch.Tensor:
     """The items of a list with a head, stacked along a new axis or concatenated."""
     assert items.head is not None
-    head = looked_at(items.head)
+    head = looked_at(i, items.head)
     assert head.value is not None
     aten = torch.ops.aten
     if head.stacked:
@@ -199,7 +201,7 @@ def grow(i: Interpreter, x: List, more: List) -> None:
 
 def _tensor(i: Interpreter, x: List) -> tuple[Value, Head] | None:
     """The items of a list along the first axis of a tensor, where they are there already or are numbers."""
-    if x.head is not None and looked_at(x.head).stacked and x.head.value is not None and not x.items:
+    if x.head is not None and looked_at(i, x.head).stacked and x.head.value is not None and not x.items:
         return x.head.value, x.head
     if x.head is None and alike(i, x.items) and kind_of_item(x.items[0]) is not torch.Tensor:
         items = List([i.tensor(item_value(i, each)) for each in x.items], None)

@@ -58,6 +58,8 @@ def snap(i: Interpreter, x: Any) -> Snap:
         outer = entry.owner if i.scope is not None and entry.owner not in i.scope.inside else None
         return Snap(x, i.value(x), outer, plain=entry.strides is None and entry.certain)
     if isinstance(x, List):
+        if x.head is not None:
+            i.watcher.aliases.read(x.head.owner)
         return Snap(x, parts=[snap(i, each) for each in x.items], head=x.head)
     if isinstance(x, Instance) and x.module is not None:
         return Snap(x)

@@ -578,6 +578,14 @@ def test_what_cannot_be_carried_over_is_refused_with_its_line(source: Any, args:
     assert place.function == source.__name__
 
 
+def item_of_data(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    out: List[torch.Tensor] = []
+    for i in range(int(y)):
+        out.append(x[i].clone())
+    out[0].add_(1)
+    return torch.stack(out)
+
+
 def aliased(x: torch.Tensor, y: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
     if int(y) > 1:
         z = x
@@ -630,10 +638,11 @@ def item_written(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        (item_written, "a tensor is written to, and it is an item of a list, at a place that only sizes or data can tell"),
-        (aliased, "a tensor is written to, and only data can tell which of two tensors it is"),
-        (kept, "a tensor is written to, and it is another tensor in the first turn of a loop than in later ones"),
-        (moved, "a tensor is written to, and it is another tensor in the first turn of a loop than in later ones"),
+        (item_of_data, "and it is an item of a list, at a place that only sizes or data can tell"),
+        (item_written, "and it is an item of a list, at a place that only sizes or data can tell"),
+        (aliased, "and only data can tell which of two tensors it is"),
+        (kept, "and it is another tensor in the first turn of a loop than in later ones"),
+        (moved, "aten.add_.Scalar: "),
         (tuples, "a list of neither tensors nor numbers has a length that only data can tell"),
         (keyed, "the key of a dict depends on sizes or data"),
         (listed, "the items of a list that leaves the script are needed one by one"),
