@@ -15,6 +15,8 @@ from isthmus.passes.dead_code import live_nodes
 if TYPE_CHECKING:
     from isthmus.frontends.base import Captured
 
+FEW: Final = 4
+"""A model of fewer nodes is all there: none of it was left early."""
 NEARLY_ALL: Final = 0.9
 """More than this share of the nodes falling away is loud."""
 MOST: Final = 0.5
@@ -80,8 +82,10 @@ def pruned(captured: Captured) -> Pruned:
 
 def early_exit(graph: Graph, found: Pruned) -> str | None:
     """A warning, where so much falls away that the example input must have left the model early."""
+    fallen = found.recorded - found.reaching
     if not (
-        found.recorded - found.reaching > NEARLY_ALL * found.recorded or found.unused_bytes > MOST * found.parameter_bytes
+        (fallen >= FEW and fallen > NEARLY_ALL * found.recorded)
+        or (found.unused > 1 and found.unused_bytes > MOST * found.parameter_bytes)
     ):
         return None
     branch = next((a for a in reversed(graph.symbols.assumptions) if a.question and a.question.answer is not None), None)

@@ -21,7 +21,7 @@ def free_symbols(graph: Graph) -> list[Symbol]:
 
 
 def other_sizes(graph: Graph, count: int) -> Iterator[dict[str, int]]:
-    """Sizes by symbol name: first the least, then some that differ from the example's and from each other.
+    """Sizes by symbol name: first the least, then the example's, then some that differ from these and from each other.
 
     Args:
         graph: its inputs' symbols get sizes; so do symbols that were joined to them.
@@ -41,9 +41,9 @@ def other_sizes(graph: Graph, count: int) -> Iterator[dict[str, int]]:
 
 
 def _wanted(symbol: Symbol, turn: int, index: int) -> int:
-    """The least size first; then near the example's, but another one, and another one for each symbol."""
+    """The least size first, then the example's; then near that, but another one, and another one for each symbol."""
     hint = symbol.hint or 2
-    return (1, hint + 1 + index, 2 * hint + 1 + index)[turn] if turn < 3 else hint + turn + 2 * index
+    return (1, hint, hint + 1 + index, 2 * hint + 1 + index)[turn] if turn < 4 else hint + turn + 2 * index
 
 
 def _candidates(symbol: Symbol, wanted: int) -> list[int]:

@@ -50,7 +50,7 @@ class Entry:
         self.push: Push | None = None
         self.strides = strides
         self.certain = certain
-        self.doubts: list[tuple[weakref.ref[Entry], str]] | None = None
+        self.doubts: list[tuple[weakref.ref[Entry], str, bool]] | None = None
         self.home: Known | None = None
 
     @property
@@ -70,11 +70,21 @@ def view(base: Entry, value: Value, take: Take, push: Push, strides: Shape | Non
     return entry
 
 
-def doubt(left: Entry, right: Entry, why: str) -> None:
-    """Notes that two tensors may share storage."""
+_CLONE: Final = "call .clone() before the write, or write out of place"
+
+
+def doubt(left: Entry, right: Entry, why: str, until_read: bool = False) -> None:
+    """Notes that two tensors may share storage.
+
+    Args:
+        left: one of them.
+        right: the other.
+        why: what the user should know.
+        until_read: to write to one is an error only once the other is read, which nothing does but by its entry.
+    """
     left, right = left.owner, right.owner
     for one, other in ((left, right), (right, left)):
-        one.doubts = [*(one.doubts or ()), (weakref.ref(other), why)]
+        one.doubts = [*(one.doubts or ()), (weakref.ref(other), why, until_read)]
 
 
 class Aliases:
@@ -88,11 +98,19 @@ class Aliases:
     def __init__(self, w: Lowering, written: Callable[[Entry], None]) -> None:
         self.w = w
         self.written = written
+        self.tainted: dict[Entry, str] = {}
+        """Owners whose content nobody can tell any more, and why: what may share storage with them was written to."""
         self.journal: list[tuple[Entry, Value, int]] | None = None
         """Inside a region: what was taken anew or written there, and does not hold outside."""
 
     def read(self, entry: Entry) -> Value:
-        """The value that a tensor has now."""
+        """The value that a tensor has now.
+
+        Raises:
+            Refusal: nobody can tell.
+        """
+        if self.tainted and (why := self.tainted.get(entry.owner)) is not None:
+            raise Refusal(why, remedy=_CLONE)
         if entry.base is not None:
             version = entry.owner.version
             if entry.version != version:
@@ -110,12 +128,13 @@ class Aliases:
             Refusal: that cannot be said exactly.
         """
         owner = entry.owner
-        for other, why in owner.doubts or ():
+        for other, why, until_read in owner.doubts or ():
             alive = other()
-            if alive is not None and alive is not owner:
-                raise Refusal(
-                    f"a tensor is written to, and {why}", remedy="call .clone() before the write, or write out of place"
-                )
+            if alive is None or alive is owner:
+                continue
+            if not until_read:
+                raise Refusal(f"a tensor is written to, and {why}", remedy=_CLONE)
+            self.tainted[alive] = f"a tensor is read after a write at {self.w.b.location} to another one, and {why}"
         self.written(owner)
         if self.journal is not None:
             chain: Entry | None = entry
@@ -158,6 +177,10 @@ class Geometry:
 
 class Unknown(Exception):
     """Nobody can tell whether torch makes a view or a copy."""
+
+
+class Perhaps(Unknown):
+    """Torch makes a copy, but where a size is 1 a view, and both lie the same way."""
 
 
 def reshaped(w: Lowering, shape: Shape, strides: Shape | None, new: Shape) -> Shape | None:
@@ -282,6 +305,8 @@ def _reshape(must: bool) -> Rule:
                 raise
             return [Geometry(_push_reshape, None, False)]
         if strides is None:
+            if not must and _perhaps_1(w, base):
+                raise Perhaps
             return [Geometry(_push_reshape, None, False)] if must else None
         if not must and not base.certain:
             raise Unknown
@@ -309,7 +334,16 @@ def _same(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) 
 def _contiguous(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:
     if not base.certain:
         raise Unknown
-    return _same(w, base, args, results) if base.strides is None else None
+    if base.strides is None:
+        return _same(w, base, args, results)
+    if _perhaps_1(w, base):
+        raise Perhaps
+    return None
+
+
+def _perhaps_1(w: Lowering, base: Entry) -> bool:
+    """Whether a dynamic size may be 1, where an axis may lie anywhere."""
+    return any(not isinstance(dim, int) and bounds(dim)[0] <= 1 <= bounds(dim)[1] for dim in w.dims(base.value))
 
 
 def _to(w: Lowering, base: Entry, args: dict[str, Any], results: list[Value]) -> list[Geometry] | None:

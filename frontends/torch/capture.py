@@ -36,6 +36,7 @@ from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.unsupported import stop
 from isthmus.frontends.torch.watcher import Watcher
 from isthmus.frontends.torch.weights import TorchWeight, contents, real
+from isthmus.ir.dims import symbols
 from isthmus.ir.errors import CaptureError, IsthmusError, MismatchError, Refusal, UnsupportedError, UsageError
 from isthmus.ir.graph import Graph, Value
 from isthmus.ir.op import Trait
@@ -77,7 +78,6 @@ class TorchCaptured(Captured):
     spec: pytree.TreeSpec
     leaves: list[Any]
     written: list[str]
-    writes_inputs: bool
     names: list[str]
     weights: list[TorchWeight | MappedWeight]
     given: Given | None
@@ -115,11 +115,10 @@ class TorchCaptured(Captured):
             if self.given is not None:
                 self.given.place()
             places = self.source.copied(self.written, self.names)  # the model writes to these; its own stay as they are
-            # Containers of their own: a model may fill a cache that it is given. It may write to what it is given, too.
+            # Containers and tensors of their own: a model may fill a cache that it is given, and write to a tensor.
             given, spec = flatten((tuple(args), dict(kwargs or {})))
-            if self.writes_inputs:
-                given = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in given]
-            args, kwargs = containers.unflatten(given, spec)
+            copies = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in given]
+            args, kwargs = containers.unflatten(copies, spec)
             results = self.source.call(*args, **kwargs)
             state = {name: registry[key] for name, (registry, key) in places.items()}
         leaves, spec = flatten(results)
@@ -228,6 +227,8 @@ def capture(
             raise
         first, hints = once({}), {}
         notes.append(f"captured at the example's own sizes, since other ones failed: {error.message}")
+    if (own := _own_sizes(inputs)) != hints and not _holds_at(first, own):
+        first, hints = once({}), {}  # what is asked about sizes is answered as the example does
     seconds = {"watch": time.perf_counter() - began}
     if first.watcher.drew:
         chance.compare(first, once(hints))
@@ -249,8 +250,7 @@ def capture(
     captured.perhaps_empty = first.perhaps_empty
     captured.written = list(first.written)
     captured.names = names
-    captured.writes_inputs = bool(wrote := _written_inputs(first.watcher))
-    inputs.check_apart(wrote)
+    inputs.check_apart(_written_inputs(first.watcher))
     captured.parameters = parameters(source, first.watcher, names)
     captured.export, captured.asks = options.export_flags, list(first.watcher.asked)
     if options.strict:
@@ -300,6 +300,16 @@ def _drawn(source: Source, graph: Graph) -> list[str]:
 
 MOST_TOLD: Final = 3
 """So many places are told."""
+
+
+def _holds_at(watch: Watch, sizes: Mapping[str, int]) -> bool:
+    """Whether what a watch takes for granted of declared sizes is so at these."""
+    values = {symbol: sizes[symbol.name] for symbol in watch.watcher.sizes.declared if symbol.name in sizes}
+    return all(
+        assumption.holds(values)
+        for assumption in watch.graph.symbols.assumptions
+        if {*symbols(assumption.left), *symbols(assumption.right)} <= values.keys()
+    )
 
 
 def _own_sizes(inputs: Inputs) -> dict[str, int]:

@@ -100,7 +100,8 @@ class Inputs:
         leaves: the tensors, in order.
         spec: the structure of ``(args, kwargs)``.
         flat: all leaves of the structure; a `Leaf` for a tensor.
-        unbounded: names of dynamic sizes without a least one: `torch.export.Dim.DYNAMIC` and ``AUTO`` say none.
+        unbounded: names of dynamic sizes without a least one: `torch.export.Dim.DYNAMIC` and ``AUTO`` say none, and 0 is what
+            `torch.export.Dim` says where nobody does.
 
     Raises:
         UsageError: the arguments do not fit the parameters, or the dynamic shapes do not fit the arguments.
@@ -262,7 +263,8 @@ class Inputs:
                     derived.append((leaf, axis, request))
                     continue
                 name, lo, hi, may_fix = request
-                if hasattr(word, "type") and getattr(word, "min", None) is None:
+                least = getattr(word, "min", None)
+                if least == 0 or (least is None and hasattr(word, "type")):
                     self.unbounded.add(name)
                 symbol = declared.get(name)
                 if symbol is None:

@@ -12,7 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from isthmus.frontends.torch import aliases, leaving, sharing
-from isthmus.frontends.torch.aliases import Aliases, Entry, Unknown, doubt, elementwise_strides
+from isthmus.frontends.torch.aliases import Aliases, Entry, Perhaps, Unknown, doubt, elementwise_strides
 from isthmus.frontends.torch.calls import Plan, plan_of
 from isthmus.frontends.torch.lowering import Lowering, dtype_of, torch_dtype
 from isthmus.frontends.torch.provenance import Provenance, library
@@ -316,7 +316,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
 
     def _read_watched(self, tensor: Watched) -> Value:
         entry = self.entry(tensor)
-        return entry.value if entry.base is None else self.aliases.read(entry)
+        return entry.value if entry.base is None and not self.aliases.tainted else self.aliases.read(entry)
 
     def _read_real(self, tensor: torch.Tensor) -> Value:
         return self.aliases.read(self.entry(tensor))
@@ -487,14 +487,12 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
             if any(option in _OTHER_ORDER for option in options if option.__class__ is torch.memory_format):
                 raise Unknown
             lies = aliases.geometry(self.w, plan.geometry, base, bound, results)
-        except Unknown:
-            entries = [Entry(result, None, False) for result in results]
+        except Unknown as unknown:
+            perhaps = isinstance(unknown, Perhaps)
+            entries = [Entry(result, None, perhaps) for result in results]
+            told = "which depends on whether a size is 1" if perhaps else "which depends on strides"
             for entry in entries:
-                doubt(
-                    base,
-                    entry,
-                    f"{plan.packet} at {self.w.b.location} made either a view or a copy of it, which depends on strides",
-                )
+                doubt(base, entry, f"{plan.packet} at {self.w.b.location} made either a view or a copy of it, {told}", True)
             return entries
         if lies is None:
             return None

@@ -285,7 +285,7 @@ def resized(x: torch.Tensor) -> Any:
     ],
 )
 def test_refused(function: Function, text: str) -> None:
-    with pytest.raises(UnsupportedError, match=r"test_writes\.py:\d+") as caught:
+    with pytest.raises((UnsupportedError, CaptureError), match=r"test_writes\.py:\d+") as caught:
         capture(function, (torch.randn(4, 6),))
     assert text in str(caught.value)
 
@@ -366,3 +366,22 @@ def another_shape(x: torch.Tensor) -> Any:
 
 def test_another_shape_in_place() -> None:
     agree(another_shape, (torch.randn(3, 4),), dynamic={"x": {0: "N"}}, sizes=[{"N": 5}])
+
+
+@pytest.mark.parametrize(
+    "copy", [lambda x: x.t().contiguous(), lambda x: x[:, :2].contiguous(), lambda x: x.t().reshape(-1)], ids=str,
+)
+def test_what_is_a_view_where_a_size_is_1_alone(copy: Function) -> None:
+    """Torch makes a copy otherwise: nobody may look at the tensor itself once the copy is written to."""
+
+    def unread(x: torch.Tensor) -> Any:
+        return copy(x).add_(1)
+
+    def read(x: torch.Tensor) -> Any:
+        copy(x).add_(1)
+        return x + 0
+
+    agree(unread, (torch.randn(3, 4),), dynamic={"x": {0: "N"}}, sizes=[{"N": 5}, {"N": 1}])
+    agree(read, (torch.randn(3, 4),))
+    with pytest.raises(UnsupportedError, match="depends on whether a size is 1"):
+        capture(read, (torch.randn(3, 4),), dynamic_shapes={"x": {0: "N"}})
