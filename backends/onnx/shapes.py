@@ -210,6 +210,16 @@ def _depth_to_space(e: Emitter, node: Node, x: str) -> Any:
     return e.op("DepthToSpace", x, blocksize=node.attrs["block"], mode=node.attrs["order"].upper())
 
 
+@emits("space_to_depth")
+def _space_to_depth(e: Emitter, node: Node, x: str) -> Any:
+    if len(shape_of(node)) != 4:
+        refuse("ONNX's SpaceToDepth takes [batch, channels, height, width]")
+    crd = node.attrs["order"] == "crd"
+    if crd and e.opset < 28:
+        refuse("ONNX's SpaceToDepth puts the places in front of the channels before opset 28")
+    return e.op("SpaceToDepth", x, blocksize=node.attrs["block"], mode="CRD" if crd else None)
+
+
 @emits("trilu", since=14)
 def _trilu(e: Emitter, node: Node, x: str) -> Any:
     diagonal = node.attrs["diagonal"]

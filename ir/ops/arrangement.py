@@ -281,6 +281,53 @@ class DepthToSpace(Op):
 
 
 @register
+class SpaceToDepth(Op):
+    """Blocks of places become channels: ``[..., C, H * b, W * b]`` becomes ``[..., C * b * b, H, W]``.
+
+    The channels are written as ``[C, b, b]`` in the order `crd`, as ``[b, b, C]`` in the order `dcr`.
+    """
+
+    name = "space_to_depth"
+    operands = operands("x: any T")
+    attributes = {"block": INT, "order": choice("crd", "dcr")("crd")}
+    traits = Trait.PURE | Trait.COARSE
+    source = "torch.pixel_unshuffle; ONNX SpaceToDepth-28"
+
+    def steps(self, call: Call) -> tuple[list[Dim], list[int], list[Dim]]:
+        """The shape with every axis by itself, the order that they come in, and the shape in the end."""
+        *lead, channels, height, width = call.shape(0)
+        block, n = call["block"], len(lead)
+        rows, columns = height // block, width // block
+        places = (n, n + 2, n + 4) if call["order"] == "crd" else (n + 2, n + 4, n)
+        apart = [*lead, channels, rows, block, columns, block]
+        return apart, [*range(n), *places, n + 1, n + 3], [*lead, channels * block * block, rows, columns]
+
+    def infer(self, call: Call) -> Sequence[Type]:
+        x = call.tensor(0)
+        shape, block = call.shape(0), call["block"]
+        if len(shape) < 3 or block < 1:
+            raise call.error("needs channels, two axes of places and a positive block", found=str(x))
+        for dim in shape[-2:]:
+            call.unify(dim // block * block, dim, f"an axis of places and a multiple of {block}")
+        return (Tensor(x.dtype, tuple(self.steps(call)[2])),)
+
+    def evaluate(self, call: Call, *operands: Any) -> Any:
+        apart, perm, whole = self.steps(call)
+        return operands[0].reshape(apart).transpose(perm).reshape(whole)
+
+    def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
+        apart, perm, whole = self.steps(call)
+        return b.reshape(b.permute(b.reshape(operands[0], shape=apart), perm=perm), shape=whole)
+
+    def samples(self) -> Iterable[Sample]:
+        x = _x(2, 3, 4, 6)
+        yield sample(x, block=2, symbolic=False)
+        yield sample(x, block=2, order="dcr", note="dcr", symbolic=False)
+        yield sample(x[0], block=2, note="3d", symbolic=False)
+        yield sample(np.arange(36).reshape(1, 1, 6, 6), block=3, order="dcr", note="i64", symbolic=False)
+
+
+@register
 class Diagonal(Op):
     """The elements ``x[..., i, i + offset]`` of the two axes, as a last axis instead of them."""
 

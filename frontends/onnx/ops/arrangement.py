@@ -20,14 +20,7 @@ def depth_to_space(c: Conversion, x: Value, *, blocksize: int, mode: str = "DCR"
 @converts("SpaceToDepth")
 def space_to_depth(c: Conversion, x: Value, *, blocksize: int, mode: str = "DCR") -> Any:
     """Blocks of places become channels: in front of those that were, or behind them."""
-    b = c.b
-    *lead, channels, height, width = c.shape(x)
-    n = len(lead)
-    rows, columns = height // blocksize, width // blocksize
-    apart = b.reshape(x, shape=[*lead, channels, rows, blocksize, columns, blocksize])
-    inner = [n + 2, n + 4, n] if mode == "DCR" else [n, n + 2, n + 4]
-    turned = b.permute(apart, perm=[*range(n), *inner, n + 1, n + 3])
-    return b.reshape(turned, shape=[*lead, channels * blocksize * blocksize, rows, columns])
+    return c.b.space_to_depth(x, block=blocksize, order=mode.lower())
 
 
 @converts("Trilu")
