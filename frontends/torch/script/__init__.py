@@ -10,7 +10,8 @@ where only sizes or data can tell how they go.
 * `numbers`, `containers`, `tensors`, `functions`: those ops, and calls.
 * `sequences`: lists of which only data can tell the length.
 * `states`: what blocks leave behind, and how that of two branches is joined.
-* `branches`, `loops`: `prim::If` and `prim::Loop`.
+* `branches`, `loops`: `prim::If` and `prim::Loop`; `plans`: how a loop carries each value; `outcomes`: other ways to end.
+* `notation`: what TorchScript writes otherwise than Python: dtypes, places, ops, calls.
 * `calls`: what is swapped in torch, and the signatures of scripted callables.
 """
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from isthmus.frontends.torch.aliases import Entry
-from isthmus.frontends.torch.script.interpreter import Raised, Unjoinable, script_node
+from isthmus.frontends.torch.script.interpreter import script_node
+from isthmus.frontends.torch.script.outcomes import Raised, Unjoinable
 from isthmus.frontends.torch.script.states import Join, Snap, content, snap
 from isthmus.frontends.torch.script.values import Box, Scalar, Scope
 from isthmus.ir.dims import Symbol, symbols

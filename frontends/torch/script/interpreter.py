@@ -17,6 +17,7 @@ from isthmus.frontends.torch.control import region
 from isthmus.frontends.torch.lowering import dtype_of
 from isthmus.frontends.torch.provenance import is_library_file
 from isthmus.frontends.torch.script.notation import ENUMERATIONS, NUMBER_OF_DTYPE, last_uses, module_path, overload_of, place
+from isthmus.frontends.torch.script.outcomes import Raised, Rerun
 from isthmus.frontends.torch.script.values import (
     NUMBERS,
     Box,
@@ -37,7 +38,6 @@ from isthmus.ir.graph import Graph, Value
 from isthmus.ir.location import Location
 
 if TYPE_CHECKING:
-    from isthmus.frontends.torch.script.plans import Growing
     from isthmus.frontends.torch.watcher import Watcher
 
 OPS: Final[dict[str, Callable[..., Any]]] = {}
@@ -64,20 +64,6 @@ def script_node(*kinds: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         return function
 
     return register
-
-
-class Raised(Exception):
-    """The script raises an exception.
-
-    Args:
-        kind: the exception's class; empty where the message tells it.
-        message: what it says.
-        location: where.
-    """
-
-    def __init__(self, kind: str, message: str, location: Location) -> None:
-        super().__init__(": ".join(part for part in (kind, message) if part))
-        self.location = location
 
 
 class Interpreter:
@@ -494,22 +480,6 @@ class Interpreter:
             yield
         finally:
             self.w.b = builder
-
-
-class Unjoinable(CaptureError):
-    """Two branches give what cannot be one value."""
-
-
-class Rerun(Exception):
-    """A loop's body has to be run anew, since it looks at a list that was thought only to grow.
-
-    Args:
-        growing: the loop's plan for the list.
-    """
-
-    def __init__(self, growing: Growing) -> None:
-        super().__init__()
-        self.growing = growing
 
 
 _PLACELESS: Final = frozenset((

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.aliases import Entry
-from isthmus.frontends.torch.script.interpreter import Rerun, script_node
+from isthmus.frontends.torch.script.interpreter import script_node
+from isthmus.frontends.torch.script.outcomes import Rerun
 from isthmus.frontends.torch.script.plans import Plan, Same, Written, contained
 from isthmus.frontends.torch.script.states import Snap, blank, content, snap
 from isthmus.frontends.torch.script.values import UNSET, Box, Scalar, Scope, is_known

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from isthmus.frontends.torch.aliases import doubt
-from isthmus.frontends.torch.script.interpreter import OPS, Rerun
+from isthmus.frontends.torch.script.interpreter import OPS
+from isthmus.frontends.torch.script.outcomes import Rerun
 from isthmus.frontends.torch.script.values import Head, List, kind_of
 from isthmus.ir.dtypes import i64
 from isthmus.ir.graph import Value

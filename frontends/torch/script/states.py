@@ -13,7 +13,7 @@ import torch
 
 from isthmus.frontends.torch.aliases import Entry, doubt
 from isthmus.frontends.torch.script import sequences
-from isthmus.frontends.torch.script.interpreter import Unjoinable
+from isthmus.frontends.torch.script.outcomes import Unjoinable
 from isthmus.frontends.torch.script.sequences import kind_of_item
 from isthmus.frontends.torch.script.values import NUMBERS, UNSET, Dict, Head, Instance, List, Maybe, Scope, is_known, kind_of
 from isthmus.ir.dims import Dim, symbols

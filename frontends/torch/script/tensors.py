@@ -10,8 +10,9 @@ import torch
 
 from isthmus.frontends.torch import aliases
 from isthmus.frontends.torch.lowering import Lowering, torch_dtype
-from isthmus.frontends.torch.script.interpreter import Raised, script_node, script_op
+from isthmus.frontends.torch.script.interpreter import script_node, script_op
 from isthmus.frontends.torch.script.notation import NUMBER_OF_DTYPE, dtype_of_number
+from isthmus.frontends.torch.script.outcomes import Raised
 from isthmus.frontends.torch.script.sequences import joined
 from isthmus.frontends.torch.script.values import NUMBERS, UNSET, Head, List, Scalar, is_known, kind_of
 from isthmus.ir.dims import Dim, bounds

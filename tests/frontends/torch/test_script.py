@@ -642,7 +642,7 @@ def item_written(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         (item_written, "and it is an item of a list, at a place that only sizes or data can tell"),
         (aliased, "and only data can tell which of two tensors it is"),
         (kept, "and it is another tensor in the first turn of a loop than in later ones"),
-        (moved, "aten.add_.Scalar: "),
+        (moved, "and it is another tensor in the first turn of a loop than in later ones"),
         (tuples, "a list of neither tensors nor numbers has a length that only data can tell"),
         (keyed, "the key of a dict depends on sizes or data"),
         (listed, "the items of a list that leaves the script are needed one by one"),
