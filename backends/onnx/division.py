@@ -89,7 +89,7 @@ def _choose(b: Builder, name: str, x: Value, y: Value, few: Value) -> Value:
     """Of the divisors where `few` holds, what is said above; of the others what the op says."""
     others = b.maximum(y, 1) if y.tensor.dtype is dtypes.u64 else b.where(few, 1, y)  # onnxruntime has no Where of u64
     found: Value = getattr(b, name)(x, others)
-    return found if name in ("mod", "fmod") else b.where(few, b.mul(x, y), found)  # type: ignore[no-any-return]
+    return found if name in ("mod", "fmod") else b.where(few, b.mul(x, y), found)
 
 
 def _floor_div(b: Builder, x: Value, y: Value) -> Value:

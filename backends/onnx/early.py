@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from isthmus.backends import formulas
-from isthmus.backends.onnx.neural import shape_of
+from isthmus.backends.onnx.neural import ints, shape_of
 from isthmus.backends.onnx.table import lowers
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
@@ -85,10 +85,10 @@ def _where(b: Builder, node: Node, cond: Value, x: Value, y: Value) -> Any:
     if dtype.is_integer:
         chosen = b.cast(cond, dtype=dtype)
         return b.add(b.mul(chosen, x), b.mul(b.sub(1, chosen), y))
-    shape = node.result.tensor.shape
-    if shape is None or not all(isinstance(size, int) for size in shape):
+    shape = ints(node.result.tensor.shape or ())
+    if shape is None:
         return None
-    count = math.prod(int(size) for size in shape)  # type: ignore[call-overload]
+    count = math.prod(shape)
     if not 0 < count <= MOST_CHOSEN:
         return None
     flat = [b.reshape(b.expand(each, shape=shape), shape=[count]) for each in (x, y, b.cast(cond, dtype=dtypes.i64))]

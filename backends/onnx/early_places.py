@@ -95,8 +95,8 @@ def _from_front(b: Builder, indices: Value, size: Dim) -> Value:
 
 def _place(b: Builder, axis: int, shape: tuple[Dim, ...]) -> Value:
     """The number of each element's place along an axis, to be broadcast over the shape."""
-    sizes = [1] * len(shape)
-    sizes[axis] = shape[axis]  # type: ignore[call-overload]
+    sizes: list[Dim] = [1] * len(shape)
+    sizes[axis] = shape[axis]
     found: Value = b.reshape(b.arange(stop=shape[axis]), shape=sizes)
     return found
 

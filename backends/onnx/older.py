@@ -6,7 +6,7 @@ they are constants; what an older form cannot say is refused, and the node is th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from isthmus.backends.onnx.table import refuse
@@ -35,8 +35,8 @@ SCALARS: Final = frozenset(("min", "max", "value", "k"))
 
 
 def form(
-    op_type: str, opset: int, inputs: Sequence[str | None], attrs: dict[str, Any], contents: Mapping[str, Weight],
-) -> tuple[str, Sequence[str | None], dict[str, Any]]:  # fmt: skip
+    op_type: str, opset: int, inputs: tuple[str | None, ...], attrs: dict[str, Any], contents: Mapping[str, Weight],
+) -> tuple[str, tuple[str | None, ...], dict[str, Any]]:  # fmt: skip
     """An op as an opset has it: its name, inputs and attributes.
 
     Args:
@@ -68,4 +68,4 @@ def form(
     left = [each for index, each in enumerate(inputs) if index not in names]
     while left and left[-1] is None:
         left.pop()
-    return op_type, left, attrs
+    return op_type, tuple(left), attrs
