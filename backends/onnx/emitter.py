@@ -202,7 +202,8 @@ class Emitter:
         return names[0] if results == 1 else names
 
     def untouched(
-        self, op_type: str, inputs: Sequence[str | None], results: int, absent: Sequence[int], domain: str, attrs: dict[str, Any],
+        self, op_type: str, inputs: Sequence[str | None], results: int, absent: Sequence[int], domain: str,
+        attrs: dict[str, Any],
     ) -> list[str]:  # fmt: skip
         """Adds a node of which nothing is known, and returns the names of its results.
 
@@ -235,7 +236,8 @@ class Emitter:
             if used in self._contents:
                 self.initializers[used] = self._contents[used]
         scope = self.scopes[-1]
-        node = scope.proto.node.add(op_type=op_type, name=self._node_name(name), input=filled, output=outputs, domain=domain or None)
+        label = self._node_name(name)
+        node = scope.proto.node.add(op_type=op_type, name=label, input=filled, output=outputs, domain=domain or None)
         for key, value in attrs.items():
             if value is not None:
                 add_attribute(node, key, value)

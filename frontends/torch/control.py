@@ -194,12 +194,15 @@ def _relation(watcher: Watcher, expr: Any) -> bool | Value:
         return expr
     word, left, right = expr
     b = watcher.w.b
+    made: Value
     if word in _CONNECTIVES:
-        return getattr(b, _CONNECTIVES[word])(*(_scalar(watcher, _relation(watcher, part)) for part in (left, right)))
+        made = getattr(b, _CONNECTIVES[word])(*(_scalar(watcher, _relation(watcher, part)) for part in (left, right)))
+        return made
     known = watcher.sizes.known(word, left, right)
     if known is not None:
         return known
-    return getattr(b, _COMPARISONS[word])(watcher.w.tensor(left, i64), watcher.w.tensor(right, i64))
+    made = getattr(b, _COMPARISONS[word])(watcher.w.tensor(left, i64), watcher.w.tensor(right, i64))
+    return made
 
 
 def _scalar(watcher: Watcher, predicate: bool | Value) -> Value:
