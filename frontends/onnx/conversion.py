@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -17,7 +18,7 @@ import numpy as np
 import onnx
 
 from isthmus.frontends.onnx.functions import function_of, with_attributes
-from isthmus.frontends.onnx.names import domain_of, op_of
+from isthmus.frontends.onnx.names import check_texts, domain_of, op_of
 from isthmus.frontends.onnx.opaque import opaque
 from isthmus.frontends.onnx.table import Converter, converter
 from isthmus.frontends.onnx.tensors import dense, weight_of
@@ -39,6 +40,8 @@ Enter = Callable[[Builder, list[Value]], Sequence[Value]]
 """Given a nested graph's builder and values, gives others to have in their place."""
 
 
+FILE_IS_WRONG: Final = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What converters run into at nodes that break the standard in ways that none of them looks for."""
 MOST_NODES: Final = 1 << 19
 """Functions that call functions may come to any number of nodes; with these, models are as large as they get."""
 DEEPEST: Final = 48
@@ -236,6 +239,7 @@ def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: Scope)
     """
     made = scope.maps[0] if isinstance(scope, ChainMap) else scope
     for proto in protos:
+        check_texts(proto.name, proto.op_type, proto.domain, proto.overload, proto.doc_string, *proto.input, *proto.output)
         b.location = Location(model.where, 0, proto.name or proto.op_type)
         model.counted[0] += 1
         if model.counted[0] > MOST_NODES and (model.calling or model.depth):
@@ -268,6 +272,8 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
             found = _call(row, c, inputs)
         else:
             found = call_function(model, b, proto, inputs)
+    except FILE_IS_WRONG as error:
+        raise FileError(f"the node is malformed: {error}", op=op_of(proto), location=b.location) from error
     except (Opaque, InferError) as error:
         if isinstance(error, InferError) and all(map(_ranked, inputs)):
             raise FileError(f"the model is malformed: {error.message}", op=op_of(proto), location=b.location,
@@ -288,8 +294,22 @@ def _ranked(value: Value | None) -> bool:
     return value is None or not isinstance(value.type, Tensor) or value.type.shape is not None
 
 
+@cache
+def _kinds(domain: str, name: str, opset: int) -> dict[str, int]:
+    """The kinds of an op's attributes by the standard, by name."""
+    try:
+        schema = onnx.defs.get_schema(name, opset, domain)
+    except onnx.defs.SchemaError:
+        return {}
+    return {key: int(each.type.value) for key, each in schema.attributes.items()}
+
+
 def _call(row: Converter, c: Conversion, inputs: list[Value | None]) -> Any:
     """Calls a converter with the node's inputs and attributes."""
+    kinds = _kinds(domain_of(c.proto), c.proto.op_type, c.opset)
+    for each in c.proto.attribute:
+        if each.type != kinds.get(each.name, each.type):
+            raise c.malformed(f"the attribute {each.name} is of another kind than the op has")
     attributes = {each.name: attribute(c.model, each) for each in c.proto.attribute}
     more = attributes.keys() - row.attributes
     if more:

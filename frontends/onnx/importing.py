@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from isthmus.frontends.onnx import ops as ops
 from isthmus.frontends.onnx.conversion import Model, convert_nodes
-from isthmus.frontends.onnx.names import domain_of
+from isthmus.frontends.onnx.names import check_texts, domain_of
 from isthmus.frontends.onnx.tensors import dense, weight_of
 from isthmus.frontends.onnx.told import told_types
 from isthmus.frontends.onnx.types import Dims
@@ -51,6 +51,7 @@ def import_model(proto: Any, folder: Path | None = None, where: str = "") -> Imp
         FileError: the model is malformed.
     """
     source = proto.graph
+    _check_names(proto)
     graph = Graph(source.name or "main")
     graph.metadata.update((each.key, each.value) for each in proto.metadata_props)
     constants = _constants(source, folder)
@@ -95,6 +96,24 @@ def import_model(proto: Any, folder: Path | None = None, where: str = "") -> Imp
     of_graph = {"doc_string": source.doc_string} if source.doc_string else {}
     Interface("onnx", of_model, of_graph, list(map(_end, inputs)), list(map(_end, source.output)), model.docs).keep(graph)
     return Imported(graph, [each.name for each in source.output], model.opaque)
+
+
+MOST: Final = 1 << 16
+"""No domain has a greater version."""
+
+
+def _check_names(proto: Any) -> None:
+    """Raises FileError where names are no texts, or the version of a domain is none."""
+    graph = proto.graph
+    ends = [*graph.input, *graph.output]
+    check_texts(graph.name, graph.doc_string, proto.producer_name, proto.producer_version, proto.domain, proto.doc_string)
+    check_texts(*(text for each in (proto, *ends) for prop in each.metadata_props for text in (prop.key, prop.value)))
+    check_texts(*(text for each in (*ends, *graph.initializer) for text in (each.name, each.doc_string)))
+    check_texts(*(text for each in proto.functions for text in (each.domain, each.name, *each.input, *each.output)))
+    for each in proto.opset_import:
+        check_texts(each.domain)
+        if not 0 <= each.version <= MOST:
+            raise FileError(f"the domain {each.domain or 'ai.onnx'} has the version {each.version}")
 
 
 COMPLEX: Final = "isthmus.complex"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from isthmus.ir.errors import FileError
+
 
 def domain_of(proto: Any) -> str:
     """A node's domain; the standard one is empty."""
@@ -14,3 +16,10 @@ def op_of(proto: Any) -> str:
     """A node's op, for people."""
     domain = domain_of(proto)
     return f"{domain}.{proto.op_type}" if domain else str(proto.op_type)
+
+
+def check_texts(*texts: Any) -> None:
+    """Raises FileError where one is not text: protobuf hands out as bytes what is not UTF-8."""
+    for text in texts:
+        if not isinstance(text, str):
+            raise FileError(f"the name {text!r} is no text", expected="UTF-8")

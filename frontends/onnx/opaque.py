@@ -130,7 +130,8 @@ def _by_schema(model: Model, proto: Any, inputs: Sequence[Value | None]) -> dict
         }
         imports = [onnx.helper.make_opsetid(each, version) for each, version in model.opsets.items()]
         found = onnx.shape_inference.infer_node_outputs(schema, proto, given, known, opset_imports=imports)
-    except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, ValueError, TypeError, RuntimeError):
+    except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, TypeError,
+            RuntimeError):  # fmt: skip
         return {}  # the caller says that the types are not known
     return {name: model.dims.type(type, f"the value {name!r}") for name, type in found.items()}
 

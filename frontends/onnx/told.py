@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import onnx
 
+from isthmus.frontends.onnx.names import check_texts
 from isthmus.frontends.onnx.types import Dims
 from isthmus.ir.types import Type
 
@@ -59,11 +60,10 @@ def _of_runtime(proto: Any) -> Iterator[tuple[str, Any]]:
     except ImportError:
         return
     model = _light(proto)
-    ends = {each.name for each in model.graph.output}
-    model.graph.output.extend(
-        onnx.ValueInfoProto(name=name)
-        for name in dict.fromkeys(name for node in model.graph.node for name in node.output) if name and name not in ends
-    )  # fmt: skip
+    ends = {"", *(each.name for each in model.graph.output)}
+    made = dict.fromkeys(name for node in model.graph.node for name in node.output if name not in ends)
+    check_texts(*made)
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in made)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4

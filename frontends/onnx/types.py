@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import onnx
 
+from isthmus.frontends.onnx.names import check_texts
 from isthmus.ir import dtypes
 from isthmus.ir.cursor import parse_dim
 from isthmus.ir.dims import Dim
@@ -63,11 +64,13 @@ class Dims:
             dim.dim_param for type in types if type.HasField("tensor_type") for dim in type.tensor_type.shape.dim
             if dim.dim_param
         )  # fmt: skip
+        check_texts(*found)
         for name in sorted(found, key=lambda name: _WORD.fullmatch(name) is None):
             self.of_name(name)
 
     def of_name(self, name: str) -> Dim:
         """What a name stands for."""
+        check_texts(name)
         found = self.named.get(name)
         if found is None:
             found = self._computed(name)
