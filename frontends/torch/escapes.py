@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from isthmus.frontends.torch import leaving, sharing, stdlib
+from isthmus.frontends.torch import leaving, sharing, stdlib, texts
 from isthmus.frontends.torch.script import swaps as scripted
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.weights import real
@@ -62,8 +62,7 @@ def swapped(watcher: Watcher) -> Iterator[None]:
         (torch.nn.functional, "affine_grid", _affine_grid),
         (torch.nn.RNNBase, "check_forward_args", _check_packed(torch.nn.RNNBase.check_forward_args)),
         (torch._VF, "_pad_packed_sequence", _pad_packed(watcher, torch._VF._pad_packed_sequence)),
-        (Watched, "__repr__", _shown(watcher, torch.Tensor.__repr__)),
-        (Watched, "__format__", _shown(watcher, torch.Tensor.__format__)),
+        *texts.swaps(watcher),
         *stdlib.swaps(),
     ]
     saved = [(owner, name, vars(owner).get(name)) for owner, name, _ in swaps]
@@ -113,24 +112,6 @@ def _method(watcher: Watcher, name: str, what: str, original: Callable[..., Any]
         return found
 
     return method
-
-
-def _shown(watcher: Watcher, original: Callable[..., str]) -> Callable[..., str]:
-    """A tensor in a text: with its numbers where it depends on no input, else by its type, which is noted."""
-
-    def shown(self: torch.Tensor, *args: Any, **kwargs: Any) -> str:
-        value = watcher.value(self)
-        content = watcher.w.knowledge.content(value, SHOWN)
-        if content is not None:
-            return original(real(content, value.tensor.dtype), *args, **kwargs)
-        leaving.show(watcher, self)
-        return str(self.told())
-
-    return shown
-
-
-SHOWN: Final = 1 << 16
-"""The number of elements that are computed for a text, at most."""
 
 
 def _data(watcher: Watcher) -> property:

@@ -220,18 +220,9 @@ MOST_ITEMS: Final = 64
 """The number of elements that become sizes at once; each takes a handful of nodes."""
 
 
-def show(watcher: Watcher, tensor: torch.Tensor) -> None:
-    """Notes that a text says less than where the model runs plainly."""
-    text = asking(watcher.provenance).text
-    _note(watcher, f"{f'`{text}`' if text else 'a text'} shows a tensor without its numbers, which depend on an input")
-
-
 def seeded(watcher: Watcher) -> None:
     """Notes that the program seeds random numbers."""
-    _note(watcher, "random numbers are drawn anew in each run of the graph: the seed is not carried over")
-
-
-def _note(watcher: Watcher, what: str) -> None:
+    what = "random numbers are drawn anew in each run of the graph: the seed is not carried over"
     note = f"{what} ({watcher.provenance.here()})"
     if note not in watcher.notes:
         watcher.notes.append(note)
@@ -243,7 +234,7 @@ def constant(value: Any) -> Any:
     Raises:
         CaptureError: its value depends on an input.
     """
-    watcher = _watching()
+    watcher = watching()
     if watcher is None or not isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat)):
         return value
     if not isinstance(value, torch.Tensor):
@@ -259,7 +250,7 @@ def constant(value: Any) -> Any:
     return value
 
 
-def _watching() -> Watcher | None:
+def watching() -> Watcher | None:
     """The watcher under which the model is running; None when it runs plainly."""
     from isthmus.frontends.torch.watcher import Watcher
 

@@ -31,6 +31,8 @@ _ASKED: Final[dict[tuple[str, str], str]] = {
     "makes a tensor of an array",
     ("the value", ""): "a constant is the same for all inputs: leave isthmus.constant out, or compute from weights and static "
     "sizes alone",
+    ("the text", ""): "compute without texts: compare tensors, index torch.stack(items)[index] with one, or choose with "
+    "torch.where or torch.cond",
     ("the address", ""): "do not ask where tensors lie",
     ("the offset", ""): "do not ask where tensors lie: slice, or use torch.as_strided with an offset of your own",
     ("the storage", ""): "compute with the tensor itself: its storage holds nothing while a model is captured",

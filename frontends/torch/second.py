@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from torch.utils import _pytree as pytree
 
+from isthmus.frontends.torch.texts import TEXT
 from isthmus.frontends.torch.watcher import Watcher
 from isthmus.ir import dims
 from isthmus.ir.dims import Bound, Symbol, symbols
@@ -184,7 +185,25 @@ def _difference(first: Watch, other: Watch) -> str | None:
         mine = first.graph.symbols.by_name.get(name)
         if mine is not None:
             symbol.hint = mine.hint
-    return difference(first.graph, other.graph)
+    return difference(first.graph, other.graph) or _told_apart(first, other)
+
+
+def _told_apart(first: Watch, other: Watch) -> str | None:
+    """The first difference between numbers and texts that are no part of the graph."""
+    for mine, theirs in zip(_plain(first), _plain(other), strict=False):
+        if mine != theirs:
+            return f"{theirs!r} there in place of {mine!r}"
+    return None
+
+
+def _plain(watch: Watch) -> list[Any]:
+    """What is the model's result besides tensors, and the keys of its dicts."""
+    found, specs = [leaf for leaf in watch.leaves if leaf.__class__ in (bool, int, float, str)], [watch.spec]
+    while specs:
+        spec = specs.pop()
+        found += [key for key in spec.context if key.__class__ is str] if isinstance(spec.context, list) else ()
+        specs += spec.children()
+    return found
 
 
 def _reach_0(first: Watch, once: Once, hints: Mapping[str, int], unbounded: Collection[str]) -> bool:
@@ -226,8 +245,9 @@ def _compare(first: Watch, once: Once, unbounded: Collection[str]) -> None:
         before = ", ".join(f"{symbol.name}={symbol.hint}" for symbol in declared)
         raise CaptureError(
             f"the model computes something else at {sizes} than at {before}: {found}",
-            remedy="Python code that depends on sizes (a counter, a cache, a branch on a number) was decided by the example; "
-            "make it independent of the sizes, or declare them static",
+            found="; ".join(note for note in first.watcher.notes if TEXT in note) or None,
+            remedy="Python code that depends on sizes (a counter, a cache, a branch on a number, a text) was decided by the "
+            "example; make it independent of the sizes, or declare them static",
         )
 
 
@@ -256,7 +276,8 @@ def _other_sizes(first: Watch, kept: list[Assumption], cells: Cells) -> dict[str
     for symbol in declared:
         size = current[symbol]
         lo, hi = cells.get(symbol.name, (max(symbol.lo, 2), symbol.hi))
-        steps = (size * 2, size * 3, *(size + step for step in (32, 16, 8, 4, 2, 1, -1)), size // 2)
+        digits = (size * 13 + 7,) if symbol in first.watcher.sizes.shown else ()  # more of them, and another last one
+        steps = (*digits, size * 2, size * 3, *(size + step for step in (32, 16, 8, 4, 2, 1, -1)), size // 2)
         ends = [int(end) for end in (hi, lo) if symbol.name in cells and end != dims.INF]
         taken = {dim for other, dim in current.items() if other is not symbol}
         for candidate in (*steps, *ends):

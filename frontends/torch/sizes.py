@@ -51,6 +51,7 @@ class Sizes:
         granted: what may be assumed in spite of that, in words: the other watch assumed it too, and builds on it.
         ended: symbols of branches and bodies that are over.
         turning: symbols that differ from turn to turn of a scripted loop, so that no one answer holds.
+        shown: symbols that a text was made of.
         asking: the size or truth that Python wants to know now; None while it does not ask.
     """
 
@@ -75,6 +76,7 @@ class Sizes:
         self.granted: Collection[str] = ()
         self.ended: set[Symbol] = set()
         self.turning: set[Symbol] = set()
+        self.shown: set[Symbol] = set()
         self._ints: dict[Expr, torch.SymInt] = {}
         self._facts: set[Relation] = set()
         self._proved: dict[Relation, bool | None] = {}

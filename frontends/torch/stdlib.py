@@ -29,8 +29,6 @@ def swaps() -> list[tuple[Any, str, Any]]:
         (torch.SymInt, "__divmod__", lambda self, other: (self // other, self % other)),
         (torch.SymInt, "__rdivmod__", lambda self, other: (other // self, other % self)),
         (torch.SymInt, "__invert__", lambda self: -1 - self),
-        (torch.SymInt, "__format__", _format),
-        (torch.SymFloat, "__format__", _format),
         (torch, "full", _full(torch.full, lambda size: (size, None))),
         (torch, "full_like", _full(torch.full_like, lambda like: (like.shape, like.dtype))),
         (torch.Tensor, "new_full", _new_full(torch.Tensor.new_full)),
@@ -94,11 +92,6 @@ def _filled(size: Any, number: torch.Tensor, dtype: Any) -> torch.Tensor:
         floats = number.is_floating_point()
         dtype = torch.get_default_dtype() if floats else torch.bool if number.dtype is torch.bool else torch.int64
     return number.reshape(()).to(dtype).expand(size).clone()
-
-
-def _format(size: Any, spec: str) -> str:
-    """A size in a text goes by its name."""
-    return str(size)
 
 
 class Again(BaseException):

@@ -22,6 +22,7 @@ from isthmus.frontends.torch.sizes import Sizes
 from isthmus.frontends.torch.specials import SPECIALS
 from isthmus.frontends.torch.strided import become
 from isthmus.frontends.torch.tensors import Watched, watched
+from isthmus.frontends.torch.texts import Text
 from isthmus.frontends.torch.weights import TorchWeight, contents, real
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
@@ -128,6 +129,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         self.given: dict[int, Weight] = {}
         self.bare: list[str] = []
         self.decided: list[Refusal] = []
+        self.shown: set[tuple[str, str]] = set()
         self.asked: dict[str, None] = {}
         self.met: dict[str, Entry] = {}
         self.read: set[str] = set()
@@ -252,6 +254,8 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
             return self.w.b.size(self.sizes.take(leaf))
         if isinstance(leaf, torch.SymFloat):
             return self.w.tensor(self._take_float(leaf), dtypes.f64)
+        if isinstance(leaf, Text):
+            leaf.look()
         raise CaptureError(
             f"the model returns a {type(leaf).__name__}, which is not a tensor",
             location=self.provenance.here(),
@@ -260,7 +264,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
 
     def outputs(self, leaves: Sequence[Any]) -> list[Value]:
         """The values of a model's results; plain numbers, strings and None among them stay out of the graph."""
-        return [self.output(leaf) for leaf in leaves if not isinstance(leaf, PLAIN)]
+        return [self.output(leaf) for leaf in leaves if not isinstance(leaf, PLAIN) or isinstance(leaf, Text)]
 
     def _written(self, owner: Entry) -> None:
         if self.outside is not None and owner not in (self.inside or ()):
