@@ -6,7 +6,7 @@ import ast
 import dis
 import linecache
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Final
 
 import torch
@@ -38,11 +38,10 @@ def asking(provenance: Provenance) -> Asking:
     frame = provenance.frame()
     if frame is None:
         return Asking()
-    code, place = frame.f_code, _position(frame.f_code, frame.f_lasti)
-    lines = linecache.getlines(code.co_filename, frame.f_globals)
+    place, around = nodes(frame)
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     if place is None or not lines:
-        return Asking(" ".join(linecache.getline(code.co_filename, frame.f_lineno).split())[:_LONGEST])
-    around = _around_in(lines, place)
+        return Asking(" ".join(linecache.getline(frame.f_code.co_filename, frame.f_lineno).split())[:_LONGEST])
     asker = around[-1] if around else None
     if isinstance(asker, ast.Subscript) and isinstance(asker.ctx, ast.Store):  # `a[0] = t` asks, where `a[0]` stands
         around = around[:-1]
@@ -51,6 +50,13 @@ def asking(provenance: Provenance) -> Asking:
             place = whole.lineno, whole.end_lineno or whole.lineno, whole.col_offset, whole.end_col_offset or 0
     function = ast.unparse(asker.func).rpartition(".")[2] if isinstance(asker, ast.Call) else ""
     return Asking(_excerpt(lines, place), _decided(around), function)
+
+
+def nodes(frame: FrameType) -> tuple[_Place | None, list[ast.AST]]:
+    """What a frame computes now: its place in the source, and the nodes around that, the outermost first."""
+    place = _position(frame.f_code, frame.f_lasti)
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+    return place, _around_in(lines, place) if place is not None and lines else []
 
 
 def inner(provenance: Provenance) -> tuple[str, int, str] | None:

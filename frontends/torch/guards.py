@@ -1,20 +1,26 @@
 """Questions that only keep bad inputs out: ``if (x < 0).any(): raise ValueError``, and ``assert``.
 
 One answer leads to an exception, whatever else the program does, so that every run that gives a result has the other one.
-Whether that is so is read off the bytecode of the function that asks.
+Whether that is so is read off the bytecode of the function that asks. Nobody may catch the exception; the context managers
+around it are looked up by their names in the source.
 """
 
 from __future__ import annotations
 
+import ast
+import builtins
+import contextlib
 import dis
+import inspect
 import sys
 from collections.abc import Iterator
 from functools import lru_cache
-from types import CodeType, FrameType
-from typing import Final
+from types import CodeType, FrameType, ModuleType
+from typing import Any, Final
 
 import torch
 
+from isthmus.frontends.torch.asking import nodes
 from isthmus.frontends.torch.provenance import library
 
 _ENDS: Final = ("RETURN", "YIELD", "SEND", "RERAISE", "FOR_ITER")
@@ -36,9 +42,9 @@ def passing(outside: CodeType | None) -> tuple[bool, FrameType] | None:
     if asker is None:
         return None
     answer = _answer(asker.f_code, asker.f_lasti)
-    if answer is None or _caught(asker.f_code, asker.f_lasti):
+    if answer is None or _caught(asker):
         return None
-    if any(not library(frame.f_code) and _caught(frame.f_code, frame.f_lasti) for frame in around):
+    if any(_decorated(frame) if library(frame.f_code) else _caught(frame) for frame in around):
         return None
     return answer, asker
 
@@ -48,9 +54,9 @@ def frames(outside: CodeType | None) -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe(1)
     inside = True
     while frame is not None and frame.f_code is not outside:
-        inside = inside and (
-            frame.f_globals.get("__name__", "").startswith(_PREFIX) or frame.f_code.co_filename == torch.__file__
-        )
+        code = frame.f_code
+        sizes = code.co_filename == torch.__file__ and code is not torch._assert.__code__
+        inside = inside and (sizes or frame.f_globals.get("__name__", "").startswith(_PREFIX))
         if not inside:
             yield frame
         frame = frame.f_back
@@ -100,12 +106,66 @@ def raises(instructions: list[dis.Instruction], at: dict[int, int], place: int) 
             return raises(instructions, at, target) and raises(instructions, at, place + 1)
 
 
+def _caught(frame: FrameType) -> bool:
+    """Whether a function may handle an exception that is raised where it is now."""
+    handled = _handled(frame.f_code, frame.f_lasti)
+    return not _all_harmless(frame) if handled is None else handled
+
+
 @lru_cache(256)
-def _caught(code: CodeType, offset: int) -> bool:
-    """Whether a function handles exceptions that are raised at a place; leaving a ``with`` is no handling."""
-    for entry in dis.Bytecode(code).exception_entries:  # type: ignore[attr-defined]
-        if entry.start <= offset < entry.end:
-            names = [each.opname for each in dis.get_instructions(code) if each.offset >= entry.target]
-            if names[:2] != ["PUSH_EXC_INFO", "WITH_EXCEPT_START"]:
-                return True
-    return False
+def _handled(code: CodeType, offset: int) -> bool | None:
+    """Whether a function handles exceptions that are raised at a place; None where a ``with`` alone may."""
+    entries = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
+    managed = None
+    while (entry := next((each for each in entries if each.start <= offset < each.end), None)) is not None:
+        names = [each.opname for each in dis.get_instructions(code) if each.offset >= entry.target]
+        if names[:2] == ["PUSH_EXC_INFO", "WITH_EXCEPT_START"]:
+            managed = entry
+        elif names[:3] != ["COPY", "POP_EXCEPT", "RERAISE"]:  # with which the leaving of a `with` or handler ends
+            return True
+        offset = entry.target
+    return False if managed is None else None
+
+
+def _all_harmless(frame: FrameType) -> bool:
+    """Whether no context manager around the place where a function is now swallows exceptions, as far as is known."""
+    _, around = nodes(frame)
+    start = max((place for place, node in enumerate(around) if isinstance(node, _FUNCTIONS)), default=-1)
+    managed = [node for node in around[start + 1 :] if isinstance(node, (ast.With, ast.AsyncWith))]
+    return bool(managed) and all(_harmless(item.context_expr, frame) for node in managed for item in node.items)
+
+
+def _harmless(manager: ast.expr, frame: FrameType) -> bool:
+    """Whether the expression of a ``with`` makes a context manager that is known to swallow no exceptions."""
+    if isinstance(manager, ast.IfExp):
+        return _harmless(manager.body, frame) and _harmless(manager.orelse, frame)
+    if isinstance(manager, ast.Call):
+        return _known(_found(manager.func, frame))
+    return _known(type(_found(manager, frame)))
+
+
+def _known(maker: Any) -> bool:
+    """Whether a class or function makes context managers that swallow no exceptions."""
+    return maker in _HARMLESS or str(getattr(maker, "__module__", "")).partition(".")[0] in _HARMLESS_PACKAGES
+
+
+def _found(expr: ast.expr, frame: FrameType) -> Any:
+    """What a name, or an attribute of one, stands for; None where that is not known without running code."""
+    if isinstance(expr, ast.Name):
+        every = (frame.f_locals, frame.f_globals, vars(builtins))
+        return next((names[expr.id] for names in every if expr.id in names), None)
+    if not isinstance(expr, ast.Attribute):
+        return None
+    owner = _found(expr.value, frame)
+    return (getattr if isinstance(owner, ModuleType) else inspect.getattr_static)(owner, expr.attr, None)
+
+
+def _decorated(frame: FrameType) -> bool:
+    """Whether a frame of Python's own is of a context manager as a decorator that may swallow exceptions."""
+    manager = frame.f_locals.get("self") if frame.f_code.co_filename == contextlib.__file__ else None
+    return manager is not None and not _known(getattr(manager, "func", type(manager)))
+
+
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_HARMLESS: Final = (contextlib.nullcontext, contextlib.closing, contextlib.redirect_stdout, contextlib.redirect_stderr)
+_HARMLESS_PACKAGES: Final = ("torch", "numpy", "warnings", "threading", "_thread", "io", "_io", "tempfile", "decimal")

@@ -155,6 +155,7 @@ def _checked(watcher: Watcher, value: Value, answer: bool, asker: FrameType) -> 
     """The only answer that raises no exception, which the graph checks."""
     b = watcher.w.b
     holds = watcher.w.cast(value, dtypes.bool_)
+    asker = asker if asker.f_code is not torch._assert.__code__ else watcher.provenance.frame() or asker
     line = linecache.getline(asker.f_code.co_filename, asker.f_lineno).strip()
     b.check(holds if answer else b.logical_not(holds), message=f"the model raises an exception at `{line}`")
     return answer

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext, suppress
 
 import numpy as np
 import pytest
@@ -15,6 +19,7 @@ from isthmus.ir import interpreter
 from isthmus.ir.errors import CaptureError, EvaluationError
 
 Function = Callable[[torch.Tensor], torch.Tensor]
+LOCK = threading.Lock()
 
 
 def raising(x: torch.Tensor) -> torch.Tensor:
@@ -48,6 +53,25 @@ def managed(x: torch.Tensor) -> torch.Tensor:
     return x.sqrt()
 
 
+def managed_by_several(x: torch.Tensor) -> torch.Tensor:
+    held = torch.no_grad()
+    with warnings.catch_warnings(), nullcontext(), held, torch.enable_grad() if x.dim() > 5 else contextlib.nullcontext():
+        warnings.simplefilter("ignore")
+        with torch.autocast("cpu", enabled=False), LOCK:
+            assert (x >= 0).all()
+            return x.sqrt()
+
+
+@torch.no_grad()
+def decorated(x: torch.Tensor) -> torch.Tensor:
+    return raising(x)
+
+
+def asserted(x: torch.Tensor) -> torch.Tensor:
+    torch._assert((x >= 0).all(), "no negative numbers")
+    return x.sqrt()
+
+
 def otherwise(x: torch.Tensor) -> torch.Tensor:
     if (x >= 0).all():
         return x.sqrt()
@@ -62,7 +86,10 @@ def of_torch(x: torch.Tensor) -> torch.Tensor:
     return F.gaussian_nll_loss(x, x * 2, x, reduction="none")
 
 
-@pytest.mark.parametrize("function", [raising, asserting, negated, several, managed, otherwise, called, of_torch])
+@pytest.mark.parametrize(
+    "function",
+    [raising, asserting, negated, several, managed, managed_by_several, decorated, asserted, otherwise, called, of_torch],
+)
 def test_goes_on_with_the_only_answer(function: Function) -> None:
     x = torch.rand(3, 4)
     graph = capture(Model(function), (x,), options=CaptureOptions()).graph
@@ -103,6 +130,78 @@ def caught(x: torch.Tensor) -> torch.Tensor:
         return raising(x.abs())
 
 
+class Swallowing(contextlib.ContextDecorator):
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *of: object) -> bool:
+        return True
+
+
+@contextlib.contextmanager
+def swallowing() -> Iterator[None]:
+    with contextlib.suppress(ValueError):
+        yield
+
+
+def suppressed(x: torch.Tensor) -> torch.Tensor:
+    with contextlib.suppress(ValueError):
+        if (x < 0).any():
+            raise ValueError("negative")
+        x = x + 1
+    return x
+
+
+def suppressed_around(x: torch.Tensor) -> torch.Tensor:
+    with suppress(AssertionError), torch.no_grad(), torch.enable_grad():
+        asserting(x)
+        return x
+    return -x
+
+
+def suppressed_by_own(x: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad(), Swallowing():
+        return raising(x)
+    return -x
+
+
+def suppressed_by_a_generator(x: torch.Tensor) -> torch.Tensor:
+    manager = swallowing()
+    with manager:
+        return raising(x)
+    return -x
+
+
+def suppressed_by_a_stack(x: torch.Tensor) -> torch.Tensor:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(suppress(ValueError))
+        return raising(x)
+    return -x
+
+
+def suppressed_by_a_decorator(x: torch.Tensor) -> torch.Tensor:
+    return x if Swallowing()(raising)(x) is None else -x
+
+
+def suppressed_by_a_decorating_generator(x: torch.Tensor) -> torch.Tensor:
+    return x if swallowing()(raising)(x) is None else -x
+
+
+def caught_around_a_with(x: torch.Tensor) -> torch.Tensor:
+    try:
+        with torch.no_grad():
+            return raising(x)
+    except ValueError:
+        return -x
+
+
+def asserted_and_caught(x: torch.Tensor) -> torch.Tensor:
+    try:
+        torch._assert((x >= 0).all(), "negative")
+    except AssertionError:
+        return -x
+    return x
+
+
 def repeating(x: torch.Tensor) -> torch.Tensor:
     while (x < 10).any():
         x = x * 2 + 1
@@ -117,7 +216,14 @@ def both_raise(x: torch.Tensor) -> torch.Tensor:
     raise ValueError("negative" if (x < 0).any() else "positive")
 
 
-@pytest.mark.parametrize("function", [branching, catching, caught, repeating, telling, both_raise])
+@pytest.mark.parametrize(
+    "function",
+    [
+        branching, catching, caught, repeating, telling, both_raise, suppressed, suppressed_around, suppressed_by_own,
+        suppressed_by_a_generator, suppressed_by_a_stack, suppressed_by_a_decorator,
+        suppressed_by_a_decorating_generator, caught_around_a_with, asserted_and_caught,
+    ],
+)  # fmt: skip
 def test_refuses_where_both_answers_go_on(function: Function) -> None:
     with pytest.raises(CaptureError, match="Python needs the truth of a tensor"):
         capture(Model(function), (torch.rand(3),), options=CaptureOptions())
