@@ -18,6 +18,7 @@ from isthmus.frontends.onnx.importing import Imported, import_model
 from isthmus.frontends.onnx.original import Original
 from isthmus.ir.dims import Dim, evaluate, symbols
 from isthmus.ir.errors import UsageError
+from isthmus.ir.graph import type_symbols
 from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import MappedWeight
 
@@ -149,6 +150,9 @@ def capture(
         {"import": time.perf_counter() - began}, weights=list(graph.weights()),
     )  # fmt: skip
     captured.imported, captured.original = imported, Original(proto, path, names)
+    # A file says no least sizes; what its ops give for no elements is what the same ops will give.
+    sizes = {symbol: None for value in graph.inputs for symbol in type_symbols(value.type)}
+    captured.perhaps_empty = [symbol for symbol in sizes if symbol.lo == 0]
     if args or kwargs:
         _hints(captured, captured.flatten(tuple(args), kwargs))
     return captured
