@@ -60,13 +60,13 @@ class Compiled:
 
         Raises:
             UsageError: they are not of the structure, dtypes and sizes that the model was compiled for; sizes must be
-                in their ranges and keep every assumption of the graph that they decide.
+                in their ranges, and they and integers in inputs of one element keep every assumption that they decide.
             EvaluationError: the runtime refuses them.
             CaptureError: a weight of the model was changed since.
         """
         self.captured.check()
         inputs = self.captured.flatten(args, kwargs)
-        check_inputs(self.graph, inputs, UsageError)
+        check_inputs(self.graph, inputs, UsageError, self.captured.integers)
         return self.captured.unflatten(self.artefact.run(inputs))
 
     def verify(

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from isthmus.backends import registry
 from isthmus.compiled import Compiled
-from isthmus.ir.checks import assumptions
+from isthmus.ir.checks import assumptions, read_integers
 from isthmus.ir.errors import CaptureError, IsthmusWarning, UsageError
 from isthmus.passes import PassRecord, cleanup_passes, count_nodes, default_passes, legalize, run_passes
 from isthmus.pruning import early_exit, pruned
@@ -155,6 +155,7 @@ def lower(
     graph = captured.graph
     if not graph.outputs:
         raise CaptureError(f"{report.model} has no tensor among its results: there is nothing to compute")
+    captured.integers = read_integers(graph)
     report.pruned = pruned(captured)
     if (warning := early_exit(graph, report.pruned)) is not None:
         captured.warnings.append(warning)

@@ -65,6 +65,7 @@ class Captured(ABC):
         weights: handles onto the source's weights that are read later, or onto the files that they are in.
         perhaps_empty: sizes that nobody gave a least one, and for which the graph holds down to 0. Where a target has a
             worse form for what may be empty, or none, they may be taken to be 1 at least.
+        integers: the symbols that are the integer in an input of one element, and the place of that input.
     """
 
     graph: Graph
@@ -77,6 +78,7 @@ class Captured(ABC):
     asks: Sequence[str] = ()
     weights: Sequence[Weight] = ()
     perhaps_empty: Sequence[Symbol] = ()
+    integers: Mapping[Symbol, int] = field(default_factory=dict)
 
     @abstractmethod
     def check(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ Raise = type[IsthmusError]
 """The kind of error that says that something does not fit."""
 
 
+NOTHING: Final[Mapping[Symbol, int]] = MappingProxyType({})
 ASSUMPTIONS: Final = "isthmus.assumptions"
 """The key of a graph's metadata, and of a file's, that tells what it takes for granted, one thing a line."""
 
@@ -28,26 +30,70 @@ def assumptions(graph: Graph) -> list[str]:
     return list(dict.fromkeys([*told, *(assumption.in_full for assumption in graph.symbols.assumptions)]))
 
 
-def check_inputs(graph: Graph, inputs: Sequence[Any], error: Raise = EvaluationError) -> dict[Symbol, int]:
+def read_integers(graph: Graph) -> dict[Symbol, int]:
+    """The symbols that a graph binds to an integer that is an input of one element, and the place of that input.
+
+    Passes remove what binds a symbol once nothing uses it, and keep what is assumed about it: ask before they run.
+    """
+    places = {value: place for place, value in enumerate(graph.inputs)}
+    found = {}
+    for node in graph.nodes:
+        if node.op.name == "bind":
+            value = node.operands[0]
+            while value.producer is not None and value.producer.op.name in _SAME and value.tensor.dtype.is_integer:
+                value = value.producer.operands[0]
+            if value in places and value.tensor.dtype.is_integer:
+                found[node.attrs["symbol"]] = places[value]
+    return found
+
+
+_SAME: Final = ("cast", "reshape", "squeeze", "identity")
+"""Ops that leave an only element what it is."""
+
+
+def check_inputs(
+    graph: Graph, inputs: Sequence[Any], error: Raise = EvaluationError, integers: Mapping[Symbol, int] = NOTHING,
+) -> dict[Symbol, int]:  # fmt: skip
     """Holds inputs against their types, and their sizes against the graph's assumptions and its symbols' ranges.
 
     Args:
         graph: a graph at the top.
         inputs: an array for each tensor input; others are not looked into.
         error: the kind to raise.
+        integers: symbols that are the integers in some inputs, by these inputs' places: see `read_integers`.
 
     Returns:
-        The size that each symbol is bound to.
+        The size or integer that each symbol is bound to.
 
     Raises:
-        error: an input has another dtype, rank or size; or a size breaks an assumption or leaves a range.
+        error: an input has another dtype, rank or size; or a size or integer breaks an assumption or leaves a range.
     """
     if len(inputs) != len(graph.inputs):
         raise error(f"{graph.name} takes {len(graph.inputs)} inputs, got {len(inputs)}")
     sizes: dict[Symbol, int] = {}
     bind_inputs(graph, inputs, sizes, error)
+    read = {symbol: int(inputs[place].reshape(-1)[0]) for symbol, place in integers.items()}
+    sizes |= {symbol: number for symbol, number in read.items() if symbol.joined is None}
     check_sizes(graph.symbols, sizes, error)
+    for symbol, number in read.items():
+        _check_joined(graph.symbols, symbol, number, sizes, error)
     return sizes
+
+
+def _check_joined(symbols: Symbols, symbol: Symbol, number: int, sizes: Mapping[Symbol, int], error: Raise) -> None:
+    """Raises where an integer is another than that with which it was assumed to be the same."""
+    try:
+        expected = evaluate(resolve(symbol.dim), sizes)
+    except KeyError:
+        return
+    except ZeroDivisionError:
+        expected = None
+    if expected != number:
+        equal = (each for each in symbols.assumptions if each.relation == "==" and symbol.dim in (each.left, each.right))
+        made = next(equal, None)
+        known = ", ".join(f"{each}={size}" for each, size in {**sizes, symbol: number}.items())
+        told = f"{symbol} == {resolve(symbol.dim)}" if made is None else made.told
+        raise error(f"the graph holds only for {told}", location=None if made is None else made.location, found=known)
 
 
 def bind_inputs(graph: Graph, inputs: Sequence[Any], sizes: dict[Symbol, int], error: Raise = EvaluationError) -> None:

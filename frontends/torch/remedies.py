@@ -56,9 +56,11 @@ def remedy(what: str, asked: Asking, fixed: str = "") -> str:
 
 
 _RAISED: Final = {
+    "an integer from data":
+        "an integer read from data is the key of a dict or in a set, or the argument of a cached function, there: index "
+        "a tensor with it, torch.stack([...])[index], or choose with torch.where",
     "unhashable type: non-nested Sym":
-        "a dynamic size is the key of a dict or in a set, or the argument of a cached function, there: declare it static; an "
-        "integer read from data: index a tensor with it",
+        "a dynamic size is the key of a dict or in a set, or the argument of a cached function, there: declare it static",
     "len() of a 0-d tensor":
         "torch.Tensor([...]), torch.FloatTensor([...]) and their kind take no tensors there: use torch.tensor([...])",
     "could not convert string to float": "a text shows tensors without numbers, and sizes by name: compute without texts",

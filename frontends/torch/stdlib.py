@@ -16,7 +16,9 @@ import numpy as np
 import torch
 
 from isthmus.frontends.torch.provenance import library
+from isthmus.frontends.torch.size_nodes import SizeNode
 from isthmus.frontends.torch.tensors import Watched
+from isthmus.ir.dims import resolve, symbols
 
 _SYMBOLIC: Final = (torch.SymInt, torch.SymFloat)
 
@@ -28,6 +30,7 @@ def swaps() -> list[tuple[Any, str, Any]]:
         (torch.SymInt, "sqrt", torch.sym_sqrt),  # what numpy calls for objects
         (torch.SymInt, "__divmod__", lambda self, other: (self // other, self % other)),
         (torch.SymInt, "__rdivmod__", lambda self, other: (other // self, other % self)),
+        (torch.SymInt, "__hash__", _hash(torch.SymInt.__hash__)),
         (torch.SymInt, "__invert__", lambda self: -1 - self),
         (torch, "full", _full(torch.full, lambda size: (size, None))),
         (torch, "full_like", _full(torch.full_like, lambda like: (like.shape, like.dtype))),
@@ -92,6 +95,18 @@ def _filled(size: Any, number: torch.Tensor, dtype: Any) -> torch.Tensor:
         floats = number.is_floating_point()
         dtype = torch.get_default_dtype() if floats else torch.bool if number.dtype is torch.bool else torch.int64
     return number.reshape(()).to(dtype).expand(size).clone()
+
+
+def _hash(original: Callable[[Any], int]) -> Callable[[Any], int]:
+    """The hash of a size, which has none; that it is an integer from data is in the error, which some libraries catch."""
+
+    def hashed(size: Any) -> int:
+        node = size.node
+        if isinstance(node, SizeNode) and not set(symbols(resolve(node.expr))) <= node.sizes.declared:
+            raise TypeError(f"unhashable type: {node}, an integer from data")
+        return original(size)
+
+    return hashed
 
 
 class Again(BaseException):

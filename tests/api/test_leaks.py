@@ -9,6 +9,7 @@ import math
 import pickle
 import queue
 import random
+import re
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ import torch.nn.functional as F
 from torch.utils import _pytree as pytree
 
 import isthmus
-from isthmus.errors import CaptureError
+from isthmus.errors import CaptureError, UsageError
 
 
 def held(model: Any, example: tuple[Any, ...], others: list[tuple[Any, ...]], **options: Any) -> isthmus.Compiled:
@@ -76,6 +77,34 @@ def test_integers_from_data_are_sizes(function: Callable[..., Any]) -> None:
     others = [(torch.randn(9, 3), torch.tensor(n)) for n in (1, 2, 5, 6)]
     net = held(function, (x, torch.tensor(3)), others)
     assert all(told.lstrip("-").startswith("i") and ", which " in told for told in net.report.assumptions)
+
+
+ASSUMING: dict[str, tuple[Callable[..., Any], str]] = {
+    "sign": (lambda x, n: x[-n.item() :], "-i0 < 0"),
+    "reshaped": (lambda x, n: x.reshape(n.item(), 3), "3*N == 3*i0"),
+    "joined": (lambda x, n: x + torch.zeros(n.item(), 3), "N == i0"),
+    "guarded": (lambda x, n: x * 2 if _positive(n.item()) else x, "i0 > 0"),
+}
+
+
+def _positive(k: Any) -> bool:
+    assert k > 0
+    return True
+
+
+@pytest.mark.parametrize("number", [torch.tensor(4), torch.tensor([4]), torch.tensor([[4]], dtype=torch.int32)])
+@pytest.mark.parametrize("name", ASSUMING)
+def test_what_is_assumed_of_an_integer_is_checked_at_each_call(name: str, number: torch.Tensor) -> None:
+    function, told = ASSUMING[name]
+    net = held(function, (torch.randn(4, 3), number), [], dynamic_shapes=({0: "N"}, None))
+    x, other = torch.randn(5, 3), torch.full_like(number, 5)
+    torch.testing.assert_close(net(x, other), function(x, other))
+    with pytest.raises(UsageError, match=re.escape(f"the graph holds only for {told}")) as caught:
+        net(x, torch.zeros_like(number))
+    assert "i0=0" in str(caught.value.found)
+    assert str(caught.value.location).startswith(f"{__file__}:")
+    with pytest.raises(UsageError, match="the graph holds only for"):
+        net.verify([(x, torch.zeros_like(number))])
 
 
 def listed(lengths: torch.Tensor, x: torch.Tensor) -> Any:
@@ -211,6 +240,16 @@ def test_data_that_leaves_is_refused_wherever_it_went(name: str) -> None:
     assert "that depends on the input" in caught.value.message
     assert text in caught.value.message
     assert str(caught.value.location).startswith(f"{__file__}:")
+
+
+def test_keys_that_are_data_or_sizes() -> None:
+    x = torch.randn(4, 3)
+    with pytest.raises(CaptureError, match=r"unhashable type: i0, an integer from data") as caught:
+        isthmus.compile(lambda x: {0: x, 1: x * 2}.get(x.argmax().item(), x), x)
+    assert "torch.stack([...])[index]" in str(caught.value.remedy)
+    with pytest.raises(CaptureError, match="unhashable type") as caught:
+        isthmus.compile(lambda x: {4: x}.get(x.shape[0], x * 2), x, dynamic_shapes=({0: "N"},))
+    assert "a dynamic size is the key of a dict" in str(caught.value.remedy)
 
 
 def through_python(x: torch.Tensor) -> Any:

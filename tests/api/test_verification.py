@@ -26,7 +26,7 @@ def captured(eager: Any, outputs: int = 1) -> Any:
 
     return SimpleNamespace(
         graph=graph, output_names=[f"y{i}" for i in range(outputs)], flatten=lambda args, kwargs: list(args),
-        eager=lambda args, kwargs: eager(*args), fresh_inputs=fresh,
+        eager=lambda args, kwargs: eager(*args), fresh_inputs=fresh, integers={},
     )  # fmt: skip
 
 

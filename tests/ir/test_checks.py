@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isthmus.ir import Graph, Tensor
-from isthmus.ir.checks import check_inputs
-from isthmus.ir.dims import Dim
+from isthmus.ir import Graph, Tensor, dtypes
+from isthmus.ir.builder import Builder
+from isthmus.ir.checks import check_inputs, read_integers
+from isthmus.ir.dims import INF, Dim
 from isthmus.ir.dtypes import f32
 from isthmus.ir.errors import EvaluationError, UsageError
 from isthmus.ir.interpreter import run
@@ -74,6 +75,35 @@ def test_an_assumption_that_divides_by_0_does_not_hold() -> None:
     graph.symbols.assume("==", 6 // (n - 1), 2)
     check_inputs(graph, zeros((4,)))
     both(graph, zeros((1,)), r"holds only for 6//\(N - 1\) == 2\n  at net.py:7(.|\n)*N=1")
+
+
+def test_integers_that_inputs_are() -> None:
+    graph = Graph()
+    b = Builder(graph)
+    n = graph.symbols.declare("N").dim
+    i, j, k = (graph.symbols.fresh("i", -INF, hint=3) for _ in range(3))
+    x = graph.add_input(Tensor(f32, (n,)), "x")
+    count, other = (graph.add_input(Tensor(dtypes.i32, shape), name) for name, shape in (("count", (1,)), ("other", ())))
+    lengths = graph.add_input(Tensor(dtypes.i64, (2,)), "lengths")
+    b.bind(b.cast(b.squeeze(count, axes=[0]), dtype=dtypes.i64), symbol=i.symbol)
+    b.bind(other, symbol=j.symbol)
+    b.bind(b.reduce_max(lengths, axes=[0]), symbol=k.symbol)
+    graph.set_outputs([x])
+    integers = read_integers(graph)
+    assert integers == {i.symbol: 1, j.symbol: 2}
+    graph.symbols.constrain(">", i, 0)
+    graph.symbols.location = Location("net.py", 7)
+    graph.symbols.unify(j, n)
+
+    def check(size: int, first: int, second: int) -> dict[Any, int]:
+        found = [np.zeros(size, np.float32), np.array([first], np.int32), np.array(second, np.int32), np.zeros(2, np.int64)]
+        return check_inputs(graph, found, UsageError, integers)
+
+    assert check(4, 3, 4) == {n.symbol: 4, i.symbol: 3}
+    with pytest.raises(UsageError, match=r"holds only for i0 > 0(.|\n)*i0=0"):
+        check(4, 0, 4)
+    with pytest.raises(UsageError, match=r"holds only for i1 == N\n  at net.py:7(.|\n)*N=4, i0=3, i1=5"):
+        check(4, 3, 5)
 
 
 def test_sizes_that_divide_by_0_are_told() -> None:
