@@ -50,7 +50,7 @@ def test_no_rows(target: str, word: Any) -> None:
             torch.testing.assert_close(found, wanted)
 
 
-@pytest.mark.parametrize("word", ["N", Dim("N"), Dim.DYNAMIC(min=1)])
+@pytest.mark.parametrize("word", ["N", Dim("N", min=1), Dim.DYNAMIC(min=1)])
 def test_a_size_that_is_declared_has_its_least(word: Any) -> None:
     net = isthmus.compile(Rows().eval(), torch.randn(5, 4), dynamic_shapes=[{0: word}])
     with pytest.raises(UsageError, match="is out of its range\n  expected: 1 to inf\n  found: 0"):
