@@ -63,8 +63,8 @@ _RAISED: Final = {
         "a dynamic size is the key of a dict or in a set, or the argument of a cached function, there: declare it static",
     "len() of a 0-d tensor":
         "torch.Tensor([...]), torch.FloatTensor([...]) and their kind take no tensors there: use torch.tensor([...])",
-    "could not convert string to float": "a text shows tensors without numbers, and sizes by name: compute without texts",
-    "invalid literal for int()": "a text shows tensors without numbers, and sizes by name: compute without texts",
+    "could not convert string to float": "a text shows tensors, and integers from data, without numbers: compute without texts",
+    "invalid literal for int()": "a text shows tensors, and integers from data, without numbers: compute without texts",
     "array is read-only": "an array that a weight lies in cannot be written to while the model is captured: copy it first",
     "both arguments should be Rational": "compute sizes with +, -, *, // and %, and numbers from data with tensors",
     "SymInt": "sizes and integers read from data are no ints there: compute with +, -, *, // and %, or with tensors",
