@@ -46,7 +46,7 @@ def _dynamic_reshape(e: Emitter, node: Node, x: str, shape: str) -> Any:
 
 @emits("squeeze")
 def _squeeze(e: Emitter, node: Node, x: str) -> Any:
-    if _picked(node) is not None:
+    if e.probing and _picked(node) is not None:  # what else used the slice may have gone since it was made legal
         refuse("with the slice before it, it is one Gather")
     return e.op("Squeeze", x, e.ints(_axes(node, len(shape_of(node))))) if node.attrs["axes"] else x
 

@@ -70,6 +70,11 @@ def view(base: Entry, value: Value, take: Take, push: Push, strides: Shape | Non
     return entry
 
 
+_NO_VIEW: Final = (
+    "view size is not compatible with input tensor's size and stride (at least one dimension spans across two contiguous "
+    "subspaces). Use .reshape(...) instead."
+)
+"""What torch says, for those who catch it."""
 _CLONE: Final = "call .clone() before the write, or write out of place"
 
 
@@ -307,6 +312,8 @@ def _reshape(must: bool) -> Rule:
         if strides is None:
             if not must and _perhaps_1(w, base):
                 raise Perhaps
+            if must and base.certain and not _perhaps_1(w, base):
+                raise RuntimeError(_NO_VIEW)
             return [Geometry(_push_reshape, None, False)] if must else None
         if not must and not base.certain:
             raise Unknown
@@ -537,7 +544,9 @@ RULES: Final[dict[str, Rule]] = {
     "narrow": _slice,
     "select": _select,
     "unbind": _parts(select=True),
-    **dict.fromkeys(("split", "split_with_sizes", "chunk", "tensor_split"), _parts()),
+    **dict.fromkeys((
+        "split", "split_with_sizes", "chunk", "tensor_split", "unsafe_split", "unsafe_split_with_sizes",
+    ), _parts()),
     "hsplit": _parts(lambda rank: 0 if rank == 1 else 1),
     "vsplit": _parts(lambda rank: 0),
     "dsplit": _parts(lambda rank: 2),

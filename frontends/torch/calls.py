@@ -16,7 +16,14 @@ _DROPPED_TYPES: Final = ("Device", "Layout", "Generator", "MemoryFormat")
 _DROPPED_NAMES: Final = frozenset(("device", "layout", "generator", "pin_memory", "non_blocking", "memory_format"))
 _DEFAULT_DTYPES: Final = {4: i64}  # schemas write a dtype as its number in c10::ScalarType
 # The schemas of these do not say that the result is the argument itself where there is nothing to drop out.
-_PASS_THROUGH: Final = frozenset(("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"))
+_PASS_THROUGH: Final = frozenset((
+    "dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "unsafe_split", "unsafe_split_with_sizes",
+    "_unsafe_view",
+))  # fmt: skip
+# Ops that torch composes of views, of which their schemas say nothing: they are watched in what they are composed of.
+_COMPOSED: Final = frozenset((
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "meshgrid", "ravel", "type_as", "unsafe_chunk",
+))  # fmt: skip
 # Functional forms that are not called after the ops that write.
 _IRREGULAR: Final = {"normal_": "normal_functional", "_native_batch_norm_legit": "_native_batch_norm_legit_functional"}
 
@@ -42,12 +49,13 @@ class Plan:
         single: there is one result and it is a tensor.
         listed: the only result is a list.
         pointwise: it is elementwise.
+        composed: torch composes it of views, and its schema does not say so.
         aside: it has to do with no tensor, such as one that tells a version, and is run as it is.
     """
 
     __slots__ = (
-        "arguments", "aside", "defaults", "function", "functional", "geometry", "listed", "lists", "name", "names", "packet",
-        "parameters", "pointwise", "returned", "returns", "single", "values", "view", "writes",
+        "arguments", "aside", "composed", "defaults", "function", "functional", "geometry", "listed", "lists", "name", "names",
+        "packet", "parameters", "pointwise", "returned", "returns", "single", "values", "view", "writes",
     )  # fmt: skip
 
     def __init__(self, func: Any) -> None:
@@ -79,6 +87,7 @@ class Plan:
         self.listed = len(kinds) == 1 and kinds[0].startswith("List[")
         self.pointwise = torch.Tag.pointwise in func.tags
         self.geometry = base
+        self.composed = base in _COMPOSED
         self.returned = _returned(schema, self.writes)
         if not self.writes and any(result.alias_info is not None for result in schema.returns):
             sources = [i for i, argument in enumerate(schema.arguments) if argument.alias_info is not None]

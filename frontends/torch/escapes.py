@@ -35,6 +35,8 @@ _WHAT: Final = {
     "__dlpack__": "the content (dlpack)",
     "__reduce_ex__": "the content (pickle)",
     "data_ptr": "the address",
+    "apply_": "the content (apply_)",
+    "map_": "the content (map_)",
     "untyped_storage": "the storage",
     "storage": "the storage",
 }

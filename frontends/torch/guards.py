@@ -24,6 +24,11 @@ from isthmus.frontends.torch.asking import nodes
 from isthmus.frontends.torch.provenance import library
 
 _ENDS: Final = ("RETURN", "YIELD", "SEND", "RERAISE", "FOR_ITER")
+_PROTOCOL: Final = frozenset((
+    "AttributeError", "StopIteration", "StopAsyncIteration", "IndexError", "KeyError", "LookupError", "TypeError",
+    "NotImplementedError",
+))  # fmt: skip
+"""Exceptions that Python itself expects of attributes, iterators and containers, and that no frame is seen to handle."""
 _UNCONDITIONAL: Final = ("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE")
 _PREFIX: Final = __name__.rpartition(".")[0]
 
@@ -92,7 +97,7 @@ def raises(instructions: list[dis.Instruction], at: dict[int, int], place: int) 
     while True:
         step = instructions[place]
         if step.opname == "RAISE_VARARGS":
-            return True
+            return _raised(instructions, place) not in (*_PROTOCOL, None)
         if step.opname.startswith(_ENDS):
             return False
         target = at[step.argval] if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs else None
@@ -104,6 +109,24 @@ def raises(instructions: list[dis.Instruction], at: dict[int, int], place: int) 
             place = target
         else:
             return raises(instructions, at, target) and raises(instructions, at, place + 1)
+
+
+def _raised(instructions: list[dis.Instruction], place: int) -> str | None:
+    """The name of the exception that a statement raises: what its expression begins with; None where that is a variable."""
+    whole = instructions[place].positions
+    loads = [step for step in instructions if step.opname.startswith("LOAD_") and _within(step.positions, whole)]
+    # An assert's statement begins with what is asserted, also where a test runner has made a raise of it.
+    if any(step.opname == "LOAD_ASSERTION_ERROR" or step.argval == "AssertionError" for step in loads):
+        return "AssertionError"
+    return str(loads[0].argval) if loads and loads[0].opname in ("LOAD_GLOBAL", "LOAD_NAME") else None
+
+
+def _within(part: dis.Positions | None, whole: dis.Positions | None) -> bool:
+    """Whether a piece of source lies in another; not where one's place is not known."""
+    if part is None or whole is None or None in (*part, *whole):
+        return False
+    start, end = (part.lineno, part.col_offset), (part.end_lineno, part.end_col_offset)
+    return (whole.lineno, whole.col_offset) <= start and end <= (whole.end_lineno, whole.end_col_offset)  # type: ignore[operator]
 
 
 def _caught(frame: FrameType) -> bool:

@@ -361,6 +361,10 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
                 found = special(self, *args, **kwargs)
                 if found is not NotImplemented:
                     return found
+            if plan.composed or (plan.packet == "einsum" and len(args) > 1 and len(args[1]) == 1):
+                found = self._decomposed(func, args, kwargs)
+                if found is not NotImplemented:
+                    return found
             if plan.aside and plan.function is None:
                 with torch._C._DisableTorchDispatch():
                     return func(*args, **kwargs)

@@ -437,5 +437,5 @@ def fill(w: Lowering, x: Value, value: Number) -> Any:
 
 
 @lowers("aten.copy")
-def copy(w: Lowering, x: Value, src: Value, non_blocking: bool = False) -> Any:
-    return expand(w, w.cast(src, x.tensor.dtype), w.dims(x))
+def copy(w: Lowering, x: Value, src: Number, non_blocking: bool = False) -> Any:
+    return expand(w, w.tensor(src, x.tensor.dtype), w.dims(x))

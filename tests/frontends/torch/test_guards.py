@@ -227,3 +227,16 @@ def both_raise(x: torch.Tensor) -> torch.Tensor:
 def test_refuses_where_both_answers_go_on(function: Function) -> None:
     with pytest.raises(CaptureError, match="Python needs the truth of a tensor"):
         capture(Model(function), (torch.rand(3),), options=CaptureOptions())
+
+
+@pytest.mark.parametrize("kind", [AttributeError, StopIteration, IndexError, KeyError, TypeError])
+def test_exceptions_that_python_itself_expects_are_no_check(kind: type[Exception]) -> None:
+    """`getattr` with a default, a loop over an iterator and the like handle them, and no frame shows it."""
+
+    def positive(x: torch.Tensor) -> float:
+        if (x < 0).any():
+            raise kind
+        return 1.0
+
+    with pytest.raises(CaptureError, match="the truth"):
+        capture(lambda x: x * positive(x), (torch.ones(3),))

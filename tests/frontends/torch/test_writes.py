@@ -385,3 +385,39 @@ def test_what_is_a_view_where_a_size_is_1_alone(copy: Function) -> None:
     agree(read, (torch.randn(3, 4),))
     with pytest.raises(UnsupportedError, match="depends on whether a size is 1"):
         capture(read, (torch.randn(3, 4),), dynamic_shapes={"x": {0: "N"}})
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        torch.atleast_1d, torch.atleast_2d, torch.atleast_3d, lambda y: y.type_as(y), lambda y: torch.einsum("ij->ji", y),
+        lambda y: torch.einsum("ij,jk->ik", y, torch.ones(4, 2)), torch.ravel, lambda y: torch.ravel(y[:, 0]),
+        lambda y: y.unsafe_split(2)[0], lambda y: torch.unsafe_chunk(y, 2)[1], lambda y: torch.broadcast_tensors(y, y[:1])[0],
+        lambda y: torch.meshgrid(y[:, 0], indexing="ij")[0],
+    ],
+)  # fmt: skip
+def test_what_is_composed_of_views_is_a_view(part: Function) -> None:
+    def model(x: torch.Tensor) -> Any:
+        y = x.clone()
+        part(y).add_(1)
+        return y
+
+    agree(model, (torch.randn(3, 4),))
+
+
+def test_a_view_that_there_cannot_be_raises_as_in_torch() -> None:
+    def model(x: torch.Tensor) -> Any:
+        try:
+            return x.t().view(-1)
+        except RuntimeError:
+            return x.contiguous().view(-1)
+
+    agree(model, (torch.randn(3, 4),))
+    with pytest.raises(CaptureError, match="view size is not compatible"):
+        capture(lambda x: x.t().view(-1), (torch.randn(3, 4),))
+
+
+def test_writes_of_numbers_and_by_functions_of_python() -> None:
+    agree(lambda x: x.clone().copy_(2), (torch.randn(3),))
+    with pytest.raises(CaptureError, match=r"the content \(apply_\)"):
+        capture(lambda x: x.clone().apply_(abs), (torch.randn(3),))
