@@ -186,7 +186,7 @@ class Emitter:
         outputs: list[DType | None] = []
         if not domain:
             op_type, inputs, attrs = older.form(op_type, self.opset, inputs, attrs, self._contents)
-            outputs = self._check(op_type, inputs, attrs)
+            outputs = self._check(op_type, inputs, attrs, results)
         if self.probing:
             names = [f"{op_type}{len(self._types)}.{index}" for index in range(results)]
         else:
@@ -262,7 +262,9 @@ class Emitter:
         if location.made_by:
             node.metadata_props.add(key="made_by", value=", ".join(location.made_by))
 
-    def _check(self, op_type: str, inputs: Sequence[str | None], attrs: dict[str, Any]) -> list[DType | None]:
+    def _check(
+        self, op_type: str, inputs: Sequence[str | None], attrs: dict[str, Any], results: int,
+    ) -> list[DType | None]:  # fmt: skip
         """Holds the inputs against the op's signature; gives the element types of its results where they are known."""
         signature = opsets.signature(op_type, self.opset)
         if signature is None:
@@ -272,6 +274,8 @@ class Emitter:
         for key, value in attrs.items():
             if value is not None and key not in signature.attributes:
                 refuse(f"{op_type}-{signature.version} has no {key}")
+        if signature.most is not None and results > signature.most:
+            refuse(f"{op_type}-{signature.version} gives no more than {signature.most} results")
         if len(inputs) > len(signature.inputs) and not signature.variadic:
             refuse(f"{op_type}-{signature.version} takes {len(signature.inputs)} inputs")
         bound: dict[str, DType] = {}

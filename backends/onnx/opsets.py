@@ -77,6 +77,7 @@ class Signature:
         inputs: the type parameter of each input, or a concrete type such as ``tensor(int64)``.
         outputs: the same of each output.
         variadic: whether the last input may be repeated.
+        most: how many outputs it may have; None for any number.
         allowed: the element types for each parameter, by the standard; None where other types are allowed as well.
         runs: those for which onnxruntime has a kernel, or runs the function of other ops that the standard gives.
         available: whether onnxruntime has anything at all for it.
@@ -89,6 +90,8 @@ class Signature:
         self.outputs: list[str] = [item.type_str for item in schema.outputs]
         self.attributes = frozenset(schema.attributes)
         self.variadic = bool(schema.inputs) and str(schema.inputs[-1].option).endswith("Variadic")
+        open_ended = bool(schema.outputs) and str(schema.outputs[-1].option).endswith("Variadic")
+        self.most = None if open_ended else len(schema.outputs)
         constraints = {item.type_param_str: item.allowed_type_strs for item in schema.type_constraints}
         self.allowed: dict[str, frozenset[DType]] = {
             parameter: frozenset(filter(None, map(element, types))) for parameter, types in constraints.items()

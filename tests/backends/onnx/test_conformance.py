@@ -16,7 +16,7 @@ from isthmus.backends.testing import Case, check, suite
 from isthmus.passes import legalize
 
 HERE = Path(__file__).parent
-SUITES = {str(opset): suite("onnx", opset=opset) for opset in (13, 17, 21, NEWEST)}
+SUITES = {str(opset): suite("onnx", opset=opset) for opset in (7, 9, 11, 13, 17, 21, NEWEST)}
 
 
 @pytest.mark.parametrize(
