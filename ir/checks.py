@@ -11,7 +11,7 @@ import numpy as np
 from isthmus.ir.dims import Dim, Expr, Symbol, evaluate, resolve
 from isthmus.ir.dtypes import from_numpy
 from isthmus.ir.errors import EvaluationError, IsthmusError
-from isthmus.ir.graph import Graph, Value
+from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.symbols import Symbols
 from isthmus.ir.types import Tensor
 
@@ -40,14 +40,19 @@ def read_integers(graph: Graph) -> dict[Symbol, int]:
     for node in graph.nodes:
         if node.op.name == "bind":
             value = node.operands[0]
-            while value.producer is not None and value.producer.op.name in _SAME and value.tensor.dtype.is_integer:
+            while value is not None and value.producer is not None and _same_integer(value.producer):
                 value = value.producer.operands[0]
-            if value in places and value.tensor.dtype.is_integer:
+            if value in places and value is not None and value.tensor.dtype.is_integer:
                 found[node.attrs["symbol"]] = places[value]
     return found
 
 
 _SAME: Final = ("cast", "reshape", "squeeze", "identity")
+
+
+def _same_integer(node: Node) -> bool:
+    """Whether a node hands an integer of one element on."""
+    return node.op.name in _SAME and node.result.tensor.dtype.is_integer
 """Ops that leave an only element what it is."""
 
 

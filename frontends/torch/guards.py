@@ -126,7 +126,7 @@ def _within(part: dis.Positions | None, whole: dis.Positions | None) -> bool:
     if part is None or whole is None or None in (*part, *whole):
         return False
     start, end = (part.lineno, part.col_offset), (part.end_lineno, part.end_col_offset)
-    return (whole.lineno, whole.col_offset) <= start and end <= (whole.end_lineno, whole.end_col_offset)  # type: ignore[operator]
+    return (whole.lineno, whole.col_offset) <= start and end <= (whole.end_lineno, whole.end_col_offset)
 
 
 def _caught(frame: FrameType) -> bool:

@@ -74,6 +74,8 @@ def _copy(i: Interpreter, items: Any) -> Any:
 def _len(i: Interpreter, x: Any) -> Any:
     if isinstance(x, List):
         return length(i, x)
+    if isinstance(x, Text):
+        i.refuse("the length of a text depends on sizes or data")
     return x.shape[0] if isinstance(x, torch.Tensor) else len(x.items if isinstance(x, Dict) else x)
 
 

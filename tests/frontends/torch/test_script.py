@@ -888,3 +888,13 @@ def test_sizes_come_in_as_numbers_and_go_out() -> None:
             return second, k, torch.zeros(m)
 
     agree(Sized(), (X, n(2)), (torch.randn(5, 6), n(3)), ops=["loop"], dynamic_shapes={"x": {0: "N"}})
+
+
+@torch.jit.script
+def digits(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    return x + len(str(int(n)))
+
+
+def test_what_a_text_of_data_looks_like_is_refused() -> None:
+    with pytest.raises(isthmus.errors.CaptureError, match="the length of a text depends on sizes or data"):
+        isthmus.compile(digits, (torch.ones(2), torch.tensor(7)))
