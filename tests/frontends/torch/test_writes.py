@@ -369,7 +369,7 @@ def test_another_shape_in_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "copy", [lambda x: x.t().contiguous(), lambda x: x[:, :2].contiguous(), lambda x: x.t().reshape(-1)], ids=str,
+    "copy", [lambda x: x.t().contiguous(), lambda x: x[:, :2].contiguous(), lambda x: x.t().reshape(-1)],
 )
 def test_what_is_a_view_where_a_size_is_1_alone(copy: Function) -> None:
     """Torch makes a copy otherwise: nobody may look at the tensor itself once the copy is written to."""
