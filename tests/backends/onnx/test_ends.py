@@ -74,6 +74,6 @@ def test_a_refusal_names_the_opset_that_would_do() -> None:
     with pytest.raises(UnsupportedError, match="remedy: choose opset >= 26"):
         m.emit(y)
     m = Model()
-    y = m.b.cast(m.input(3, dtype=T.i64), dtype=T.string)
+    y = m.b.cast(m.input(3, dtype=T.bool_), dtype=T.string)
     with pytest.raises(UnsupportedError, match="remedy: leave this operation outside of the model"):
         m.emit(y)
