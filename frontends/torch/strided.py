@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from isthmus.frontends.torch import aliases
+from isthmus.frontends.torch.aliases import Entry, view
 from isthmus.frontends.torch.aten.common import inverse, permute, reshape
 from isthmus.frontends.torch.lowering import Lowering
 from isthmus.frontends.torch.relations import contiguous
 from isthmus.frontends.torch.tensors import Watched
+from isthmus.frontends.torch.views import order_of, refused
 from isthmus.ir.dims import Dim, bounds, floordiv, product
 from isthmus.ir.dtypes import i64
 from isthmus.ir.errors import Refusal
@@ -44,16 +45,16 @@ def as_strided(
         return _strided(w, permute(w, value, order), sizes, strides, offset)
 
     result = take(watcher.aliases.read(base))
-    push = aliases.refused("a view made by as_strided")
-    return watcher.tensor(result, aliases.view(base, result, take, push, tuple(strides), True), tensor.device)
+    push = refused("a view made by as_strided")
+    return watcher.tensor(result, view(base, result, take, push, tuple(strides), True), tensor.device)
 
 
-def _dense_order(w: Lowering, entry: aliases.Entry) -> list[int]:
+def _dense_order(w: Lowering, entry: Entry) -> list[int]:
     """The axes as they lie in the storage, the outermost first."""
     shape = w.dims(entry.value)
     if entry.strides is None and entry.certain:
         return list(range(len(shape)))
-    order = aliases.order_of(entry.strides) if entry.strides is not None and entry.certain else None
+    order = order_of(entry.strides) if entry.strides is not None and entry.certain else None
     if order is not None:
         assert entry.strides is not None
         wanted = contiguous(tuple(shape[axis] for axis in order))
@@ -85,7 +86,7 @@ def as_strided_scatter(
     flat = reshape(w, value, [product(w.dims(value))])
     written = reshape(w, w.b.scatter_elements(flat, places, source, axis=0, reduction="none"), w.dims(value))
     result = permute(w, written, inverse(order))
-    return watcher.tensor(result, aliases.Entry(result, base.strides), tensor.device)
+    return watcher.tensor(result, Entry(result, base.strides), tensor.device)
 
 
 def become(watcher: Watcher, tensor: torch.Tensor, view: Watched) -> torch.Tensor:

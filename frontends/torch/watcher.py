@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from isthmus.frontends.torch import aliases, leaving, sharing
-from isthmus.frontends.torch.aliases import Aliases, Entry, Perhaps, Unknown, doubt, elementwise_strides
+from isthmus.frontends.torch import leaving, sharing, views
+from isthmus.frontends.torch.aliases import Aliases, Entry, doubt, view
 from isthmus.frontends.torch.calls import Plan, plan_of
 from isthmus.frontends.torch.lowering import Lowering, dtype_of, torch_dtype
 from isthmus.frontends.torch.provenance import Provenance, library
@@ -476,15 +476,15 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
 
     def _fresh(self, plan: Plan, args: Any, value: Value) -> Entry:
         """The entry of a result with storage of its own."""
-        if plan.packet in aliases.AS_FIRST:
+        if plan.packet in views.AS_FIRST:
             args = args[:1]
         inputs = [argument.entry for argument in args if argument.__class__ is Watched]
         if all(entry.strides is None and entry.certain for entry in inputs):
             return Entry(value)
-        if plan.pointwise or plan.packet in aliases.AS_FIRST:
-            strides, certain = elementwise_strides(self.w, inputs, value)
+        if plan.pointwise or plan.packet in views.AS_FIRST:
+            strides, certain = views.elementwise_strides(self.w, inputs, value)
             return Entry(value, strides, certain)
-        return Entry(value, None, aliases.always_contiguous(plan.packet, self.w.rank(value)))
+        return Entry(value, None, views.always_contiguous(plan.packet, self.w.rank(value)))
 
     def _views(
         self, plan: Plan, bound: dict[str, Any], base: Entry, results: list[Value], options: Sequence[Any],
@@ -493,10 +493,10 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         base_name = plan.arguments[plan.view or 0][1]
         try:
             if any(option in _OTHER_ORDER for option in options if option.__class__ is torch.memory_format):
-                raise Unknown
-            lies = aliases.geometry(self.w, plan.geometry, base, bound, results)
-        except Unknown as unknown:
-            perhaps = isinstance(unknown, Perhaps)
+                raise views.Unknown
+            lies = views.geometry(self.w, plan.geometry, base, bound, results)
+        except views.Unknown as unknown:
+            perhaps = isinstance(unknown, views.Perhaps)
             entries = [Entry(result, None, perhaps) for result in results]
             told = "which depends on whether a size is 1" if perhaps else "which depends on strides"
             for entry in entries:
@@ -514,7 +514,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
             return take
 
         return [
-            aliases.view(base, result, taker(index), lie.push, lie.strides, lie.certain)
+            view(base, result, taker(index), lie.push, lie.strides, lie.certain)
             for index, (result, lie) in enumerate(zip(results, lies, strict=True))
         ]
 

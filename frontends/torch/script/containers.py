@@ -33,7 +33,7 @@ from isthmus.frontends.torch.script.values import (
     Instance,
     List,
     Maybe,
-    Text,
+    Message,
     is_known,
     kind_of,
 )  # fmt: skip
@@ -74,7 +74,7 @@ def _copy(i: Interpreter, items: Any) -> Any:
 def _len(i: Interpreter, x: Any) -> Any:
     if isinstance(x, List):
         return length(i, x)
-    if isinstance(x, Text):
+    if isinstance(x, Message):
         i.refuse("the length of a text depends on sizes or data")
     return x.shape[0] if isinstance(x, torch.Tensor) else len(x.items if isinstance(x, Dict) else x)
 
@@ -454,7 +454,7 @@ def _join(i: Interpreter, text: str, parts: List) -> str:
 
 def told(text: str, parts: Any) -> str:
     """A text made of these."""
-    return text if is_known(parts) else Text(text)
+    return text if is_known(parts) else Message(text)
 
 
 def shown(x: Any) -> Any:

@@ -25,9 +25,9 @@ from isthmus.frontends.torch.script.values import (
     Instance,
     List,
     Maybe,
+    Message,
     Scalar,
     Scope,
-    Text,
     is_known,
     kind_of,
 )  # fmt: skip
@@ -293,7 +293,7 @@ class Interpreter:
             return found
         if isinstance(x, Maybe):
             self.refuse("only data can tell whether a result of the script is None", "return a tensor in both cases")
-        if isinstance(x, Text):
+        if isinstance(x, Message):
             self.refuse("a text that leaves the script tells of sizes or data")
         return x
 

@@ -53,7 +53,7 @@ class Maybe:
     held: Any
 
 
-class Text(str):
+class Message(str):
     """A text that tells of something that only sizes or data can tell, and so is fit for messages only."""
 
     __slots__ = ()
@@ -212,4 +212,4 @@ def is_known(x: Any) -> bool:
         return x.head is None and all(map(is_known, x.items))
     if isinstance(x, (tuple, list)):
         return all(map(is_known, x))
-    return not isinstance(x, (torch.Tensor, Scalar, Maybe, Box, Text, *SYMBOLIC))
+    return not isinstance(x, (torch.Tensor, Scalar, Maybe, Box, Message, *SYMBOLIC))
