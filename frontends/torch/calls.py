@@ -44,7 +44,7 @@ class Plan:
         returned: names of the written arguments that are returned, in order.
         functional: the overload without the writes; None where there is none.
         view: position of the argument that the results may be views of; None for none.
-        geometry: the name under which `aliases` knows how they lie in it.
+        geometry: the name under which `views` knows how they lie in it.
         returns: the number of results.
         single: there is one result and it is a tensor.
         listed: the only result is a list.
