@@ -13,10 +13,10 @@ import onnx
 
 from isthmus.backends.base import Artefact
 from isthmus.backends.files import destination, together
-from isthmus.backends.onnx import wire
-from isthmus.backends.onnx.runtime import Session
+from isthmus.backends.onnx import opsets, wire
+from isthmus.backends.onnx.runtime import Evaluator, Session
 from isthmus.backends.protobuf_wire import LIMIT, Writer, collect
-from isthmus.ir.errors import FileError, VerifyError
+from isthmus.ir.errors import EvaluationError, FileError, VerifyError
 from isthmus.ir.weights import Weight
 
 External = Literal["auto", "always", "never"]
@@ -33,16 +33,19 @@ class OnnxArtefact(Artefact):
         weights: the weights by the names of their initializers.
         external_data: whether `save` puts weights beside the model file.
         checksum: whether the model file then tells their digest.
+        profile: what is to read it.
     """
 
     def __init__(
         self, model: Any, graph: Any, weights: Mapping[str, Weight], external_data: External, checksum: bool = False,
+        profile: opsets.Profile = "onnxruntime",
     ) -> None:  # fmt: skip
         super().__init__()
         self.graph = graph
         self.weights = dict(weights)
         self.external_data = external_data
         self.checksum = checksum
+        self.profile = profile
         self._model = model
 
     @property
@@ -137,8 +140,18 @@ class OnnxArtefact(Artefact):
             return Session(path, frugal=True)  # it has the file mapped, and needs its name no more
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs, by onnxruntime on the CPU. See `Artefact.run`."""
-        return self._session(inputs)
+        """The outputs, by onnxruntime on the CPU; of a model for all that the standard has, by ONNX's own evaluator where
+        onnxruntime refuses it. See `Artefact.run`."""
+        if self.profile == "onnxruntime":
+            return self._session(inputs)
+        try:
+            return self._session(inputs)
+        except EvaluationError:
+            return self._evaluator(inputs)
+
+    @cached_property
+    def _evaluator(self) -> Evaluator:
+        return Evaluator(self.serialize())
 
 
 def _data(path: Path) -> Path:

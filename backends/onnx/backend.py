@@ -80,6 +80,8 @@ class OnnxOptions(base.Options):
         keep_functions: whether modules that the user kept whole become functions of the file, of the modules' names;
             otherwise, and below opset 15, they are taken apart.
     """
+        profile: what is to read the file. For ``onnxruntime`` only what its kernels take is written; ``onnx`` is all of the
+            standard, and such a model is run here by ONNX's own evaluator where onnxruntime refuses it.
 
     opset: int = Field(default=opsets.DEFAULT)
     external_data: External = "auto"
@@ -87,6 +89,7 @@ class OnnxOptions(base.Options):
     metadata: bool = True
     keep_functions: bool = False
 
+    profile: opsets.Profile = "onnxruntime"
     @field_validator("opset")
     @classmethod
     def _known(cls, opset: int) -> int:
@@ -106,8 +109,9 @@ class OnnxBackend(base.Backend):
         """The opset written."""
         return cast(OnnxOptions, self.options).opset
 
-    def _probe_of(self, opset: int) -> Probe:
-        return Probe(opset, cast(OnnxOptions, self.options).keep_functions)
+    def _probe_of(self, opset: int, profile: opsets.Profile | None = None) -> Probe:
+        options = cast(OnnxOptions, self.options)
+        return Probe(opset, options.keep_functions, profile or options.profile)
 
     @cached_property
     def _probe(self) -> Probe:
@@ -117,7 +121,7 @@ class OnnxBackend(base.Backend):
         return self._probe.reason(node)
 
     def remedy(self, node: Node) -> str | None:
-        """The opset next to the chosen one at which the node is legal, an older one if there is any."""
+        """The opset next to the chosen one at which the node is legal, an older one if there is any; or another reader."""
         older = range(self.opset - 1, opsets.OLDEST - 1, -1)
         newer = range(self.opset + 1, opsets.NEWEST + 1)
         for sign, versions in (("<=", older), (">=", newer)):
@@ -125,6 +129,8 @@ class OnnxBackend(base.Backend):
                 if self._probe_of(opset).reason(node) is None:
                     return f"choose opset {sign} {opset}"
         return None
+        if self._probe_of(self.opset, "onnx").reason(node) is None:
+            return "choose the profile 'onnx', if another runtime is to read the file"
 
     def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
         found: Any = table.lower(node.op.name, self.opset, b, node)
@@ -152,7 +158,7 @@ class OnnxBackend(base.Backend):
         self, graph: Graph, *, input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
     ) -> OnnxArtefact:  # fmt: skip
         options = cast(OnnxOptions, self.options)
-        e = Emitter(options.opset, graph.binders(), options.metadata, options.keep_functions)
+        e = Emitter(options.opset, graph.binders(), options.metadata, options.keep_functions, options.profile)
         scope = Scope(graph, graph.name)
         proto = scope.proto
         self._check_ends(graph)
@@ -190,7 +196,7 @@ class OnnxBackend(base.Backend):
             model.metadata_props.add(key=COMPLEX, value=json.dumps(pairs))
             told = " and the ".join(f"{side} {', '.join(names)}" for side, names in pairs.items() if names)
             e.note(f"ONNX runtimes have no complex numbers: the {told} are pairs of reals in the file, along a last axis")
-        artefact = OnnxArtefact(model, proto, e.initializers, options.external_data, options.checksum)
+        artefact = OnnxArtefact(model, proto, e.initializers, options.external_data, options.checksum, options.profile)
         artefact.notes += e.notes
         return artefact
 

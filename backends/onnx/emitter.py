@@ -62,6 +62,7 @@ class Emitter:
 
     Attributes:
         opset: the opset of the file.
+        profile: what is to read it.
         initializers: the constants that some node uses, by name.
         keep_functions: whether modules that were kept whole become functions.
         functions: these functions by name, the ones that others use first.
@@ -72,8 +73,12 @@ class Emitter:
 
     probing = False
 
-    def __init__(self, opset: int, binders: Binders, metadata: bool = True, keep_functions: bool = False) -> None:
+    def __init__(
+        self, opset: int, binders: Binders, metadata: bool = True, keep_functions: bool = False,
+        profile: opsets.Profile = "onnxruntime",
+    ) -> None:  # fmt: skip
         self.opset = opset
+        self.profile = profile
         self.keep_functions = keep_functions
         self.binders = binders
         self.initializers: dict[str, Weight] = {}
@@ -266,7 +271,7 @@ class Emitter:
         self, op_type: str, inputs: Sequence[str | None], attrs: dict[str, Any], results: int,
     ) -> list[DType | None]:  # fmt: skip
         """Holds the inputs against the op's signature; gives the element types of its results where they are known."""
-        signature = opsets.signature(op_type, self.opset)
+        signature = opsets.signature(op_type, self.opset, self.profile)
         if signature is None:
             refuse(f"there is no {op_type} at opset {self.opset}")
         if not signature.available:
@@ -445,7 +450,7 @@ class Emitter:
         if self.probing:
             return name
         name = plain(name)
-        inner = Emitter(self.opset, body.binders(), metadata=False, keep_functions=True)
+        inner = Emitter(self.opset, body.binders(), metadata=False, keep_functions=True, profile=self.profile)
         inner.functions, inner.domains, inner.notes = self.functions, self.domains, self.notes
         inner._named_by_module = False  # so that the functions of equal modules are equal
         proto = onnx.FunctionProto(domain=FUNCTIONS)
@@ -496,8 +501,8 @@ class Probe(Emitter):
 
     probing = True
 
-    def __init__(self, opset: int, keep_functions: bool = False) -> None:
-        super().__init__(opset, {}, metadata=False, keep_functions=keep_functions)
+    def __init__(self, opset: int, keep_functions: bool = False, profile: opsets.Profile = "onnxruntime") -> None:
+        super().__init__(opset, {}, metadata=False, keep_functions=keep_functions, profile=profile)
         self.scopes.append(Scope(None))
 
     def reason(self, node: Node) -> str | None:

@@ -187,13 +187,14 @@ def _local_response_norm(e: Emitter, node: Node, x: str) -> Any:
 def _attention(e: Emitter, node: Node, q: str, k: str, v: str, mask: str | None) -> Any:
     if not _heads_fit(node):
         refuse("ONNX's Attention takes [batch, heads, length, size], and broadcasts neither batch nor heads")
-    if not _takes(node):
+    kernel = e.profile == "onnxruntime" and e.opset < 25  # later it runs the standard's function
+    if e.profile == "onnxruntime" and not _takes(node):
         refuse("onnxruntime runs no Attention over what may be empty, nor with a scale that has no root")
-    # A narrower mask means another thing: it hides what it does not reach. Until opset 24, where it has a kernel of its own,
-    # onnxruntime wants all rows too; later it runs the standard's function, which broadcasts them.
-    if mask is not None and not _mask_fits(node, rows=e.opset < 25):
+    # A narrower mask means another thing: it hides what it does not reach. The kernel wants all rows too; the standard's
+    # function broadcasts them.
+    if mask is not None and not _mask_fits(node, rows=kernel):
         refuse("Attention does not broadcast the mask")
-    if e.opset < 25 and not _leaves_rows(node.operands[3]):
+    if kernel and not _leaves_rows(node.operands[3]):
         refuse("where a mask that is added is of the least number, onnxruntime gives 0 in place of the mean")
     return e.op("Attention", q, k, v, mask, scale=node.attrs["scale"], is_causal=int(node.attrs["causal"]) or None)
 

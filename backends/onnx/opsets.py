@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import onnx
 
@@ -12,7 +12,10 @@ from isthmus.backends.onnx.kernels import NEVER, element, kernels
 from isthmus.ir import dtypes
 from isthmus.ir.dtypes import DType
 from isthmus.ir.ops.complex import REAL_OF
-from isthmus.ir.types import Optional, Sequence, Tensor, Type
+from isthmus.ir.types import Map, Optional, Sequence, Tensor, Type
+
+Profile = Literal["onnxruntime", "onnx"]
+"""What is to read a file: onnxruntime, or whatever takes all of the standard."""
 
 OLDEST: Final = 7
 DEFAULT: Final = 18
@@ -79,11 +82,12 @@ class Signature:
         variadic: whether the last input may be repeated.
         most: how many outputs it may have; None for any number.
         allowed: the element types for each parameter, by the standard; None where other types are allowed as well.
-        runs: those for which onnxruntime has a kernel, or runs the function of other ops that the standard gives.
-        available: whether onnxruntime has anything at all for it.
+        runs: those for which onnxruntime has a kernel, or runs the function of other ops that the standard gives; those
+            allowed where it is not meant to be the runtime.
+        available: whether the runtime has anything at all for it.
     """
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, profile: Profile = "onnxruntime") -> None:
         self.name: str = schema.name
         self.version: int = schema.since_version
         self.inputs: list[str] = [item.type_str for item in schema.inputs]
@@ -96,6 +100,10 @@ class Signature:
         self.allowed: dict[str, frozenset[DType]] = {
             parameter: frozenset(filter(None, map(element, types))) for parameter, types in constraints.items()
         }
+        found = [types for first, last, types in kernels().get(self.name, ()) if _serves(first, last, self.version)]
+        if profile == "onnx":
+            self.runs, self.available = self.allowed, True
+            return
         found = [types for first, last, types in kernels().get(self.name, ()) if _serves(first, last, self.version)]
         self.runs: dict[str, frozenset[DType]]
         self.available = bool(found) or schema.has_function or schema.has_context_dependent_function
@@ -144,10 +152,10 @@ def _serves(first: int, last: int, version: int) -> bool:
 
 
 @cache
-def signature(name: str, opset: int) -> Signature | None:
+def signature(name: str, opset: int, profile: Profile = "onnxruntime") -> Signature | None:
     """The signature of a standard op at an opset; None when there is no such op yet."""
     try:
-        return Signature(onnx.defs.get_schema(name, opset, ""))
+        return Signature(onnx.defs.get_schema(name, opset, ""), profile)
     except onnx.defs.SchemaError:
         return None
 

@@ -1,4 +1,4 @@
-"""Runs ONNX models with onnxruntime, on the CPU."""
+"""Runs ONNX models with onnxruntime, on the CPU, or with ONNX's own evaluator."""
 
 from __future__ import annotations
 
@@ -90,6 +90,47 @@ class Session:
                 found = list(self._session.run(self._outputs, feeds))
         except Exception as error:  # as above
             raise EvaluationError(f"onnxruntime: {error}") from error
+        return [_as_complex(array) if pairs else array for array, pairs in zip(found, self._complex_outputs, strict=True)]
+
+
+class Evaluator:
+    """A model that ONNX's own evaluator runs: slowly, and what no runtime has.
+
+    Args:
+        model: the file's content, or its path.
+
+    Raises:
+        EvaluationError: it knows an op as little.
+    """
+
+    def __init__(self, model: bytes | bytearray | Path) -> None:
+        from onnx.reference import ReferenceEvaluator
+
+        proto = onnx.load(model) if isinstance(model, Path) else onnx.ModelProto.FromString(bytes(model))
+        pairs = json.loads(next((each.value for each in proto.metadata_props if each.key == COMPLEX), "{}"))
+        self._inputs = [(each.name, each.name in pairs.get("inputs", ())) for each in proto.graph.input]
+        self._complex_outputs = [each.name in pairs.get("outputs", ()) for each in proto.graph.output]
+        try:
+            self._evaluator = ReferenceEvaluator(proto)
+        except Exception as error:  # it raises whatever its ops raise
+            raise EvaluationError(f"ONNX's evaluator refuses the model: {error}") from error
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs on these inputs, in the order of the model's own.
+
+        Raises:
+            UsageError: another number of inputs than the model has.
+            EvaluationError: the evaluator refuses them.
+        """
+        if len(inputs) != len(self._inputs):
+            expected = ", ".join(name for name, _ in self._inputs)
+            raise UsageError(f"the model takes {len(self._inputs)} inputs", expected=expected, found=str(len(inputs)))
+        named = zip(self._inputs, inputs, strict=True)
+        feeds = {name: _as_pairs(np.asarray(array)) if pairs else array for (name, pairs), array in named}
+        try:
+            found = self._evaluator.run(None, feeds)
+        except Exception as error:  # as above
+            raise EvaluationError(f"ONNX's evaluator: {error}") from error
         return [_as_complex(array) if pairs else array for array, pairs in zip(found, self._complex_outputs, strict=True)]
 
 
