@@ -79,17 +79,17 @@ class OnnxOptions(base.Options):
             ``isthmus.assumptions``, one thing a line.
         keep_functions: whether modules that the user kept whole become functions of the file, of the modules' names;
             otherwise, and below opset 15, they are taken apart.
-    """
         profile: what is to read the file. For ``onnxruntime`` only what its kernels take is written; ``onnx`` is all of the
             standard, and such a model is run here by ONNX's own evaluator where onnxruntime refuses it.
+    """
 
     opset: int = Field(default=opsets.DEFAULT)
     external_data: External = "auto"
     checksum: bool = False
     metadata: bool = True
     keep_functions: bool = False
-
     profile: opsets.Profile = "onnxruntime"
+
     @field_validator("opset")
     @classmethod
     def _known(cls, opset: int) -> int:
@@ -128,9 +128,9 @@ class OnnxBackend(base.Backend):
             for opset in versions:
                 if self._probe_of(opset).reason(node) is None:
                     return f"choose opset {sign} {opset}"
-        return None
         if self._probe_of(self.opset, "onnx").reason(node) is None:
             return "choose the profile 'onnx', if another runtime is to read the file"
+        return None
 
     def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
         found: Any = table.lower(node.op.name, self.opset, b, node)

@@ -100,12 +100,11 @@ class Signature:
         self.allowed: dict[str, frozenset[DType]] = {
             parameter: frozenset(filter(None, map(element, types))) for parameter, types in constraints.items()
         }
-        found = [types for first, last, types in kernels().get(self.name, ()) if _serves(first, last, self.version)]
+        self.runs: dict[str, frozenset[DType]]
         if profile == "onnx":
             self.runs, self.available = self.allowed, True
             return
         found = [types for first, last, types in kernels().get(self.name, ()) if _serves(first, last, self.version)]
-        self.runs: dict[str, frozenset[DType]]
         self.available = bool(found) or schema.has_function or schema.has_context_dependent_function
         if not found:
             self.runs = dict.fromkeys(self.allowed, _IN_FUNCTIONS)
