@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import numpy as np
 import onnx
 
+from isthmus.frontends.onnx.external import Files
 from isthmus.frontends.onnx.functions import function_of, with_attributes
 from isthmus.frontends.onnx.names import check_texts, domain_of, op_of
 from isthmus.frontends.onnx.opaque import opaque
@@ -49,7 +49,16 @@ DEEPEST: Final = 48
 
 
 class Opaque(Exception):
-    """A node that the IR's ops cannot say, with the reason; it stays an opaque node."""
+    """A node that the IR's ops cannot say, with the reason; it stays an opaque node.
+
+    Args:
+        reason: why.
+        types: those of the results that it may have, where they are known.
+    """
+
+    def __init__(self, reason: str, types: Sequence[Type] | None = None) -> None:
+        super().__init__(reason)
+        self.types = types
 
 
 @dataclass
@@ -58,7 +67,7 @@ class Model:
 
     Attributes:
         opsets: the opset of each domain that the file imports.
-        folder: the folder that external data lies in; None for a model that is not in a file.
+        files: the files that tensors lie in; None for a model that is not in a file.
         dims: the symbols of the file's dims.
         types: what the file says of types, by value name, for nodes that are opaque.
         functions: the file's own functions, by domain, name and overload.
@@ -71,7 +80,7 @@ class Model:
     """
 
     opsets: Mapping[str, int]
-    folder: Path | None
+    files: Files | None
     dims: Dims
     types: Callable[[str], Type | None]
     functions: Mapping[tuple[str, str, str], Any] = field(default_factory=dict)
@@ -219,9 +228,9 @@ def attribute(model: Model, proto: Any) -> Any:
     if kind == A.STRINGS:
         return tuple(text.decode("utf-8", "surrogateescape") for text in proto.strings)
     if kind == A.TENSOR:
-        return weight_of(proto.t, model.folder)
+        return weight_of(proto.t, model.files)
     if kind == A.SPARSE_TENSOR:
-        return dense(proto.sparse_tensor, model.folder)
+        return dense(proto.sparse_tensor, model.files)
     if kind in (A.GRAPH, A.TYPE_PROTO):
         return proto.g if kind == A.GRAPH else proto.tp
     try:
@@ -264,6 +273,9 @@ def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: Scope)
 
 def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], scope: Scope) -> Sequence[Value | None]:
     domain = domain_of(proto)
+    if not domain and not model.opsets.get(domain):
+        raise FileError("the file names no opset of the standard domain, so that its ops have no meaning", op=op_of(proto),
+                        location=b.location, remedy="add the opset_import that the model was written for")  # fmt: skip
     row = converter(domain, proto.op_type, model.opsets)
     before = next(b.graph.reversed_nodes(), None)
     c = Conversion(model, b, proto, scope)
@@ -286,7 +298,7 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
                 break
             node.erase()
         reason = str(error) if isinstance(error, Opaque) else "the rank of an input is not known"
-        return opaque(model, b, proto, inputs, scope, reason)
+        return opaque(model, b, proto, inputs, scope, reason, getattr(error, "types", None))
     return (found,) if isinstance(found, Value) else tuple(found)
 
 
@@ -311,7 +323,7 @@ def _call(row: Converter, c: Conversion, inputs: list[Value | None]) -> Any:
         if each.type != kinds.get(each.name, each.type):
             raise c.malformed(f"the attribute {each.name} is of another kind than the op has")
     attributes = {each.name: attribute(c.model, each) for each in c.proto.attribute}
-    more = attributes.keys() - row.attributes
+    more = set() if row.attributes is None else attributes.keys() - row.attributes
     if more:
         raise Opaque(f"the attribute {', '.join(sorted(more))} is not carried over")
     if row.most is not None and len(inputs) > row.most:
@@ -376,9 +388,9 @@ def contents(
     own: Scope = ChainMap({}, scope)
     own.update(zip((each.name for each in proto.input), inputs, strict=True))
     for tensor in proto.initializer:
-        own[tensor.name] = b.constant(weight_of(tensor, model.folder), name=tensor.name)
+        own[tensor.name] = b.constant(weight_of(tensor, model.files), name=tensor.name)
     for sparse in proto.sparse_initializer:
-        own[sparse.values.name] = b.constant(dense(sparse, model.folder), name=sparse.values.name)
+        own[sparse.values.name] = b.constant(dense(sparse, model.files), name=sparse.values.name)
     convert_nodes(model, b, proto.node, own)
     outputs = [own.get(each.name) for each in proto.output]
     missing = [each.name for each, value in zip(proto.output, outputs, strict=True) if value is None]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from isthmus.frontends.onnx import ops as ops
 from isthmus.frontends.onnx.conversion import Model, convert_nodes
+from isthmus.frontends.onnx.external import Files
 from isthmus.frontends.onnx.names import check_texts, domain_of
 from isthmus.frontends.onnx.tensors import dense, weight_of
 from isthmus.frontends.onnx.told import told_types
@@ -39,12 +39,12 @@ class Imported:
     opaque: dict[tuple[str, str], str]
 
 
-def import_model(proto: Any, folder: Path | None = None, where: str = "") -> Imported:
+def import_model(proto: Any, files: Files | None = None, where: str = "") -> Imported:
     """Reads a model.
 
     Args:
         proto: a ModelProto, without its external data.
-        folder: the folder that external data must lie in.
+        files: the files that its tensors lie in; None for a model that is in none.
         where: the file's name, for locations.
 
     Raises:
@@ -54,16 +54,17 @@ def import_model(proto: Any, folder: Path | None = None, where: str = "") -> Imp
     _check_names(proto)
     graph = Graph(source.name or "main")
     graph.metadata.update((each.key, each.value) for each in proto.metadata_props)
-    constants = _constants(source, folder)
+    constants = _constants(source, files)
     # Before IR version 4 every initializer had to be an input as well; nobody meant it to be set by a caller.
     overridable = proto.ir_version >= 4
     inputs = [each for each in source.input if overridable or each.name not in constants]
     dims = Dims(graph.symbols)
     dims.declare(each.type for each in inputs)
     opsets = {domain_of(each): int(each.version) for each in proto.opset_import}
-    opsets.setdefault("", 1)
+    if proto.ir_version < 3:  # which knew no opsets
+        opsets.setdefault("", 1)
     functions = {(domain_of(each), each.name, each.overload): each for each in proto.functions}
-    model = Model(opsets, folder, dims, told_types(proto, dims), functions, where=where)
+    model = Model(opsets, files, dims, told_types(proto, dims), functions, where=where)
     b = Builder(graph, None, Location(where, 0, "initializers"))
     pairs = _pairs(graph)
     scope: dict[str, Value | None] = {}
@@ -94,7 +95,9 @@ def import_model(proto: Any, folder: Path | None = None, where: str = "") -> Imp
     graph.set_outputs(outputs)
     of_model: dict[str, str | int] = {key: getattr(proto, key) for key in MODEL_FIELDS if getattr(proto, key)}
     of_graph = {"doc_string": source.doc_string} if source.doc_string else {}
-    Interface("onnx", of_model, of_graph, list(map(_end, inputs)), list(map(_end, source.output)), model.docs).keep(graph)
+    ends = list(map(_end, inputs)), list(map(_end, source.output))
+    outside = files is not None and files.outside
+    Interface("onnx", of_model, of_graph, *ends, model.docs, opsets.get("", 0), outside).keep(graph)
     return Imported(graph, [each.name for each in source.output], model.opaque)
 
 
@@ -144,7 +147,7 @@ def _end(proto: Any) -> End:
     return End(type, proto.doc_string, {each.key: each.value for each in proto.metadata_props})
 
 
-def _constants(source: Any, folder: Path | None) -> dict[str, Weight]:
+def _constants(source: Any, files: Files | None) -> dict[str, Weight]:
     """The contents of the initializers.
 
     Raises:
@@ -155,5 +158,5 @@ def _constants(source: Any, folder: Path | None) -> dict[str, Weight]:
     for name, read, proto in [*both, *((each.values.name, dense, each) for each in source.sparse_initializer)]:
         if name in found:
             raise FileError(f"the initializer {name!r} is there twice")
-        found[name] = read(proto, folder)
+        found[name] = read(proto, files)
     return found

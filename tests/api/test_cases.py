@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,33 +9,19 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from loading import COLLECTION, cases
 from torch.utils import _pytree as pytree
 
 import isthmus
 from isthmus.backends.onnx.opsets import DEFAULT, NEWEST
 from isthmus.errors import IsthmusError, UnsupportedError
 
-FILE = Path(__file__).parents[3] / "shared" / "cases" / "cases_torch.py"
-
-
-def _cases() -> dict[str, Callable[[], Any]]:
-    if not FILE.is_file():
-        return {}
-    spec = importlib.util.spec_from_file_location(FILE.stem, FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    cases: dict[str, Callable[[], Any]] = module.CASES
-    return cases
-
-
-CASES = _cases()
+CASES = cases("cases_torch")
 
 
 def test_the_collection_is_there() -> None:
     if not CASES:
-        pytest.skip(f"NONE OF THE CASES WAS RUN: there is no {FILE}")
+        pytest.skip(f"NONE OF THE CASES WAS RUN: there is no {COLLECTION}")
     assert len(CASES) > 20
 
 

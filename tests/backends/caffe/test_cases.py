@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from loading import COLLECTION, cases
 
 import isthmus
 from isthmus.backends.caffe.dialect import BUILT_IN
 from isthmus.errors import UnsupportedError
 
-FILE = Path(__file__).parents[4] / "shared" / "cases" / "cases_caffe.py"
+CASES: dict[str, Any] = cases("cases_caffe")
 
 
-def load() -> ModuleType | None:
-    if not FILE.exists():
-        return None
-    spec = importlib.util.spec_from_file_location("cases_caffe", FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-MODULE = load()
-CASES: dict[str, Any] = {} if MODULE is None else MODULE.CASES
-
-
-@pytest.mark.skipif(MODULE is None, reason=f"the shared cases are not there: {FILE.name} is looked for beside the repository")
-def test_the_shared_cases_are_there() -> None:
-    assert CASES
+def test_the_collection_is_there() -> None:
+    if not CASES:
+        pytest.skip(f"NONE OF THE CASES WAS RUN: there is no {COLLECTION}")
+    assert len(CASES) > 10
 
 
 @pytest.mark.parametrize("dialect", BUILT_IN)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -12,32 +11,18 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from loading import COLLECTION, cases
 from onnx.reference import ReferenceEvaluator
 
 import isthmus
 
-FILE = Path(__file__).parents[4] / "shared" / "cases" / "cases_onnx.py"
-
-
-def _cases() -> dict[str, Callable[[], Any]]:
-    if not FILE.is_file():
-        return {}
-    spec = importlib.util.spec_from_file_location(FILE.stem, FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    cases: dict[str, Callable[[], Any]] = module.CASES
-    return cases
-
-
-CASES = _cases()
+CASES = cases("cases_onnx")
 NAMES = sorted(CASES)
 
 
 def test_the_collection_is_there() -> None:
     if not CASES:
-        pytest.skip(f"NONE OF THE CASES WAS RUN: there is no {FILE}")
+        pytest.skip(f"NONE OF THE CASES WAS RUN: there is no {COLLECTION}")
     assert len(CASES) > 10
 
 

@@ -1,36 +1,26 @@
 """Every sample of the op table, written as ONNX and read back: the same numbers, and but for known exceptions the same graph.
 
 ``round_trip.json`` says, for each opset, which samples come back in other ops (one that ONNX spells in several that mean the
-same) and the first thing that differs. Run this file as a script to write the list anew.
+same) and the first thing that differs. Run this file as a script, with `tests` among
+PYTHONPATH, to write the list anew.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
+from loading import module
 
 from isthmus.backends.onnx.opsets import NEWEST
 from isthmus.backends.testing import suite
 
 HERE = Path(__file__).parent
+ROUND_TRIP = module(HERE / "round_trip.py")
 OPSETS = (9, 18, NEWEST)
 PARTS = 4
-
-
-@cache
-def round_trip() -> Any:
-    """The module beside this one."""
-    spec = importlib.util.spec_from_file_location("round_trip", HERE / "round_trip.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @cache
@@ -44,7 +34,7 @@ def others(opset: int, part: int = 0, parts: int = 1) -> tuple[set[str], dict[st
     """The samples of a part that can be written, and what differs in those that come back otherwise."""
     found: dict[str, str | None] = {}
     for param in suite("onnx", opset=opset)[part::parts]:
-        found.update(round_trip().differences(param.values[0], opset))
+        found.update(ROUND_TRIP.differences(param.values[0], opset))
     return set(found), {name: told for name, told in found.items() if told is not None}
 
 

@@ -6,30 +6,19 @@ read the difference.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
+from loading import module
 
 HERE = Path(__file__).parent
+STANDARD = module(HERE / "standard.py")
 TARGETS = ("reference", "onnx")
 PARTS = 8
 """The models are made up in seconds, so that each process makes them once, and goes through a part of them in one test."""
-
-
-@cache
-def standard() -> Any:
-    """The module beside this one."""
-    spec = importlib.util.spec_from_file_location("standard_models", HERE / "standard.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @cache
@@ -43,8 +32,8 @@ def verdicts(target: str, part: int = 0, parts: int = 1) -> dict[str, str]:
     """What becomes of each model of a part, where that is not right."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        names = list(standard().cases())[part::parts]
-        found = {name: standard().verdict(name, target) for name in names}
+        names = list(STANDARD.cases())[part::parts]
+        found = {name: STANDARD.verdict(name, target) for name in names}
     return {name: told for name, told in found.items() if told != "right"}
 
 
@@ -52,7 +41,7 @@ def verdicts(target: str, part: int = 0, parts: int = 1) -> dict[str, str]:
 @pytest.mark.parametrize("target", TARGETS)
 def test_standard_models(target: str, part: int) -> None:
     known = pinned()[target]
-    names = set(list(standard().cases())[part::PARTS])
+    names = set(list(STANDARD.cases())[part::PARTS])
     found = verdicts(target, part, PARTS)
     kinds = {name: told.partition(":")[0] for name, told in found.items()}
     wanted = {name: told.partition(":")[0] for name, told in known.items() if name in names}
@@ -62,7 +51,7 @@ def test_standard_models(target: str, part: int) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_exceptions_are_of_models_that_there_are(target: str) -> None:
-    assert not pinned()[target].keys() - standard().cases().keys()
+    assert not pinned()[target].keys() - STANDARD.cases().keys()
 
 
 def test_no_standard_op_stays_opaque() -> None:
