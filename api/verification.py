@@ -262,7 +262,7 @@ def _behind(graph: Graph, found: Callable[[Node], bool]) -> list[bool]:
 
 
 def _check(name: str, want: Any, got: Any, rtol: float, atol: float, random: bool) -> OutputCheck:
-    if want is None or got is None or isinstance(want, list):
+    if want is None or got is None or isinstance(want, (list, dict)):
         return _check_structure(name, want, got, rtol, atol, random)
     want, got = np.asarray(want), np.asarray(got)
     check = OutputCheck(name=name, type=_type(want), random=random)
@@ -283,7 +283,9 @@ def _check(name: str, want: Any, got: Any, rtol: float, atol: float, random: boo
 
 
 def _check_structure(name: str, want: Any, got: Any, rtol: float, atol: float, random: bool) -> OutputCheck:
-    """A sequence or an optional."""
+    """A sequence, an optional, or a map: keys and values."""
+    if isinstance(want, dict) and isinstance(got, dict):
+        want, got = ([[*each.keys()], [*each.values()]] for each in (want, got))
     if want is None or got is None or not isinstance(got, list) or len(want) != len(got):
         problem = "" if want is None and got is None else "one is absent or of another length"
         type = "nothing" if want is None else f"{len(want)} elements"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from isthmus.ir.dims import Dim, Expr, Symbol, simplify, substitute, symbols
 from isthmus.ir.dtypes import DType
-from isthmus.ir.types import Optional, Sequence, Tensor
+from isthmus.ir.types import Map, Optional, Sequence, Tensor
 from isthmus.ir.weights import Weight
 
 REQUIRED: Final = object()
@@ -92,7 +92,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-_PLAIN: Final = (bool, int, float, str, DType, Expr, Symbol, Tensor, Sequence, Optional, Weight)
+_PLAIN: Final = (bool, int, float, str, DType, Expr, Symbol, Tensor, Sequence, Optional, Map, Weight)
 
 
 INT: Final = Attribute("integer", _int)
@@ -107,8 +107,8 @@ FLOATS: Final = Attribute("list of floats", _tuple(_float))
 STRS: Final = Attribute("list of strings", _tuple(_instance(str)))
 WEIGHT: Final = Attribute("weight", _instance(Weight))
 SYMBOL: Final = Attribute("symbol", _instance(Symbol))
-TYPE: Final = Attribute("type", _instance(Tensor, Sequence, Optional))
-TYPES: Final = Attribute("list of types", _tuple(_instance(Tensor, Sequence, Optional)))
+TYPE: Final = Attribute("type", _instance(Tensor, Sequence, Optional, Map))
+TYPES: Final = Attribute("list of types", _tuple(_instance(Tensor, Sequence, Optional, Map)))
 ANY: Final = Attribute("anything that has a text form", _plain)
 
 
@@ -133,7 +133,7 @@ def symbols_in(value: Any) -> Iterator[Symbol]:
     elif isinstance(value, Tensor):
         for dim in value.shape or ():
             yield from symbols(dim)
-    elif isinstance(value, (Sequence, Optional)):
+    elif isinstance(value, (Sequence, Optional, Map)):
         yield from symbols_in(value.element)
     elif isinstance(value, dict):
         for item in value.values():
@@ -148,8 +148,8 @@ def map_dims(value: Any, change: Callable[[Dim], Dim]) -> Any:
         return tuple(map_dims(item, change) for item in value)
     if isinstance(value, Tensor) and value.shape is not None:
         return Tensor(value.dtype, tuple(map_dims(dim, change) for dim in value.shape))
-    if isinstance(value, (Sequence, Optional)):
-        return value.__class__(map_dims(value.element, change))
+    if isinstance(value, (Sequence, Optional, Map)):
+        return replace(value, element=map_dims(value.element, change))
     if isinstance(value, dict):
         return {key: map_dims(item, change) for key, item in value.items()}
     return value

@@ -38,7 +38,7 @@ from isthmus.ir.dtypes import DType
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import Location
 from isthmus.ir.op import Op
-from isthmus.ir.types import Optional, Sequence, Tensor, Type
+from isthmus.ir.types import Map, Optional, Sequence, Tensor, Type
 from isthmus.ir.weights import Weight
 
 INLINE: Final = 16
@@ -309,6 +309,7 @@ _FORMS: Final[dict[Any, Callable[[_Writer, Any], str]]] = {
     Tensor: lambda _, value: str(value),
     Sequence: lambda _, value: str(value),
     Optional: lambda _, value: str(value),
+    Map: lambda _, value: str(value),
     tuple: _Writer.items,
     dict: _Writer.table,
 }

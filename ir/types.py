@@ -1,8 +1,8 @@
-"""Types of values: tensors, sequences and optionals."""
+"""Types of values: tensors, sequences, optionals and maps."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from isthmus.ir.dims import Dim, simplify
@@ -59,7 +59,23 @@ class Optional:
         return f"opt<{self.element}>"
 
 
-Type: TypeAlias = Tensor | Sequence | Optional
+@dataclass(frozen=True, slots=True)
+class Map:
+    """A dict: each key is a number or a text of the type `key`, each value has the type `element`."""
+
+    key: DType
+    element: Type
+
+    def __str__(self) -> str:
+        return f"map<{self.key}, {self.element}>"
+
+
+Type: TypeAlias = Tensor | Sequence | Optional | Map
+
+
+def same_kind(left: Type, right: Type) -> bool:
+    """Whether neither is a tensor, and they differ at most in their elements' types."""
+    return not isinstance(left, Tensor) and not isinstance(right, Tensor) and replace(left, element=right.element) == right
 
 
 def resolved(type: Type) -> Type:
@@ -68,4 +84,4 @@ def resolved(type: Type) -> Type:
         if type.shape is None or all(d.__class__ is int or d is None for d in type.shape):
             return type
         return Tensor(type.dtype, tuple(d if d is None else simplify(d) for d in type.shape))
-    return type.__class__(resolved(type.element))
+    return replace(type, element=resolved(type.element))

@@ -13,7 +13,7 @@ from isthmus.ir.graph import Graph, Node, User, Value, type_symbols
 from isthmus.ir.op import Call, Trait
 from isthmus.ir.printer import attribute_text, excerpt
 from isthmus.ir.scratch import Scratch
-from isthmus.ir.types import Tensor, Type
+from isthmus.ir.types import Tensor, Type, same_kind
 from isthmus.ir.weights import Weight
 
 
@@ -183,9 +183,7 @@ class _Verifier:
     def matches(self, stored: Type, inferred: Type, new: list[Symbol]) -> bool:
         """Whether a type says what was inferred; symbols that are `new` here stand for whatever size was inferred."""
         if not isinstance(stored, Tensor) or not isinstance(inferred, Tensor):
-            if stored.__class__ is not inferred.__class__:
-                return False
-            return self.matches(stored.element, inferred.element, new)  # type: ignore[union-attr]
+            return same_kind(stored, inferred) and self.matches(stored.element, inferred.element, new)  # type: ignore[union-attr]
         if stored.dtype is not inferred.dtype or stored.shape is None or inferred.shape is None:
             return stored == inferred
         if len(stored.shape) != len(inferred.shape):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -21,8 +22,7 @@ from isthmus.ir.errors import Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Trait
 from isthmus.ir.ops.complex import REAL_OF
-from isthmus.ir.types import Optional, Tensor, Type
-from isthmus.ir.types import Sequence as SequenceType
+from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import LazyWeight, Weight
 from isthmus.passes import complex_formulas
 from isthmus.passes.complex_formulas import Pairs
@@ -33,7 +33,7 @@ Rule: TypeAlias = Callable[..., Any]
 
 def is_complex(type: Type | None) -> bool:
     """Whether a value of this type holds complex numbers."""
-    while isinstance(type, (SequenceType, Optional)):
+    while type is not None and not isinstance(type, Tensor):
         type = type.element
     return type is not None and type.dtype.is_complex
 
@@ -42,7 +42,7 @@ def paired(type: Type) -> Type:
     """The type of the pairs that stand for values of a complex type."""
     if isinstance(type, Tensor):
         return Tensor(REAL_OF[type.dtype], None if type.shape is None else (*type.shape, 2))
-    return type.__class__(paired(type.element))
+    return replace(type, element=paired(type.element))
 
 
 def has_complex(graph: Graph) -> bool:

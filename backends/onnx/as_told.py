@@ -50,6 +50,9 @@ def _holds(told: Any, found: Any) -> bool:
     kind = told.WhichOneof("value")
     if kind != found.WhichOneof("value"):
         return False
+    if kind == "map_type":
+        told, found = told.map_type, found.map_type
+        return told.key_type == found.key_type and _holds(told.value_type, found.value_type)
     if kind != "tensor_type":
         return _holds(getattr(told, kind).elem_type, getattr(found, kind).elem_type)
     told, found = told.tensor_type, found.tensor_type

@@ -14,7 +14,7 @@ from isthmus.backends.onnx.attributes import plain
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.table import emits, refuse
 from isthmus.ir.graph import Node
-from isthmus.ir.types import Optional, Sequence, Tensor
+from isthmus.ir.types import Map, Optional, Sequence, Tensor
 from isthmus.ir.weights import Weight
 
 
@@ -59,7 +59,7 @@ def _attribute(e: Emitter, value: Any, outer: dict[str, str | None], versions: d
         else:
             content.raw_data = b"".join(map(bytes, value.chunks()))
         return content
-    if isinstance(value, (Tensor, Sequence, Optional)):
+    if isinstance(value, (Tensor, Sequence, Optional, Map)):
         return opsets.type_proto(value)
     if isinstance(value, dict) and value.keys() == {"onnx"}:
         proto = onnx.AttributeProto.FromString(base64.b64decode(value["onnx"]))

@@ -191,4 +191,7 @@ def type_proto(type: Type) -> Any:
         proto.sequence_type.elem_type.CopyFrom(type_proto(type.element))
     elif isinstance(type, Optional):
         proto.optional_type.elem_type.CopyFrom(type_proto(type.element))
+    else:
+        proto.map_type.key_type = _ENUM[type.key]
+        proto.map_type.value_type.CopyFrom(type_proto(type.element))
     return proto

@@ -28,8 +28,18 @@ A: Final = onnx.AttributeProto
 
 def opaque(
     model: Model, b: Builder, proto: Any, inputs: Sequence[Value | None], scope: MutableMapping[str, Value | None], reason: str,
+    known: Sequence[Type] | None = None,
 ) -> list[Value | None]:  # fmt: skip
     """The results of a node that stays as it is; None for those that it does not name.
+
+    Args:
+        model: the model that it is of.
+        b: builds the node.
+        proto: the NodeProto.
+        inputs: its inputs.
+        scope: the values of the names that it sees.
+        reason: why it stays so.
+        known: the types of the results that it may have, where they are known; otherwise they are looked for.
 
     Raises:
         FileError: the type of a result cannot be found, or a nested graph uses a name that nothing makes.
@@ -40,7 +50,10 @@ def opaque(
     for name in captures:
         if scope.get(name) is None:
             raise FileError(f"a nested graph uses {name!r}, which nothing makes", op=op_of(proto), location=b.location)
-    types = result_types(model, b, proto, inputs, reason)
+    if known is None:
+        types = result_types(model, b, proto, inputs, reason)
+    else:
+        types = [type for name, type in zip(proto.output, known, strict=False) if name]
     names = list(proto.output)
     domains = {domain_of(proto), *(domain_of(node) for graph in graphs for node in _walk(graph))}
     node = b.emit("custom", [*inputs, *(scope[name] for name in captures)], {

@@ -29,13 +29,13 @@ class Converter:
     Attributes:
         since: the first opset that it holds for.
         function: what converts a node.
-        attributes: the attributes that it takes.
+        attributes: the attributes that it takes; None for any.
         most: how many inputs it takes at most; None for any number.
     """
 
     since: int
     function: Function
-    attributes: frozenset[str]
+    attributes: frozenset[str] | None
     most: int | None
 
 
@@ -52,9 +52,11 @@ def converts(*names: str, since: int = 1, domain: str = "") -> Callable[[Functio
 
     def register(function: Function) -> Function:
         parameters = list(inspect.signature(function).parameters.values())[1:]
-        attributes = frozenset(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
-        variadic = any(each.kind is each.VAR_POSITIONAL for each in parameters)
-        most = None if variadic else len(parameters) - len(attributes)
+        kinds = {each.kind for each in parameters}
+        named = frozenset(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
+        attributes = None if inspect.Parameter.VAR_KEYWORD in kinds else named
+        positional = [each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+        most = None if inspect.Parameter.VAR_POSITIONAL in kinds else len(positional)
         for name in names:
             rows = CONVERTERS.setdefault((domain, name), [])
             if any(row.since == since for row in rows):

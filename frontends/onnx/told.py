@@ -75,7 +75,8 @@ def _of_runtime(proto: Any) -> Iterator[tuple[str, Any]]:
         kind = each.type.removeprefix("tensor(").removesuffix(")")
         number = onnx.TensorProto.DataType.DESCRIPTOR.values_by_name.get(kind.upper())
         if number is not None and each.type.startswith("tensor("):
-            yield each.name, onnx.helper.make_tensor_type_proto(number.number, each.shape)
+            # It gives the same for a scalar and for a tensor of unknown rank.
+            yield each.name, onnx.helper.make_tensor_type_proto(number.number, each.shape or None)
 
 
 def _light(proto: Any) -> Any:

@@ -15,7 +15,7 @@ from isthmus.ir.dims import Dim
 from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import FileError, ParseError
 from isthmus.ir.symbols import Symbols
-from isthmus.ir.types import Optional, Sequence, Tensor, Type
+from isthmus.ir.types import Map, Optional, Sequence, Tensor, Type
 
 _BY_NUMBER: Final[dict[int, DType]] = dict(enumerate((
     dtypes.f32, dtypes.u8, dtypes.i8, dtypes.u16, dtypes.i16, dtypes.i32, dtypes.i64, dtypes.string, dtypes.bool_, dtypes.f16,
@@ -111,7 +111,7 @@ class Dims:
             inside: whether it is that of a sequence's or an optional's element, whose sizes are known as numbers or not at all.
 
         Raises:
-            FileError: it is of a kind that the IR has not (maps, sparse tensors), or has a negative size.
+            FileError: it is of a kind that the IR has not (sparse tensors, those of other domains), or has a negative size.
         """
         kind = proto.WhichOneof("value")
         if kind is None:
@@ -129,6 +129,9 @@ class Dims:
             element = self.type(getattr(proto, kind).elem_type, what, True)
             wrapper = Sequence if kind == "sequence_type" else Optional
             return None if element is None else wrapper(element)
+        if kind == "map_type":
+            element = self.type(proto.map_type.value_type, what, True)
+            return None if element is None else Map(dtype_of(proto.map_type.key_type, what), element)
         raise FileError(f"{what} is of the kind {kind.removesuffix('_type')}, which is not carried over")
 
 
@@ -142,14 +145,21 @@ def type_proto(type: Type) -> Any:
     """A type as ONNX writes it; sizes that are no numbers are left open."""
     proto = onnx.TypeProto()
     if isinstance(type, Tensor):
-        proto.tensor_type.elem_type = next(number for number, dtype in _BY_NUMBER.items() if dtype is type.dtype)
+        proto.tensor_type.elem_type = _number(type.dtype)
         if type.shape is not None:
             proto.tensor_type.shape.SetInParent()
             for dim in type.shape:
                 entry = proto.tensor_type.shape.dim.add()
                 if isinstance(dim, int):
                     entry.dim_value = dim
+    elif isinstance(type, Map):
+        proto.map_type.key_type = _number(type.key)
+        proto.map_type.value_type.CopyFrom(type_proto(type.element))
     else:
         kind = "sequence_type" if isinstance(type, Sequence) else "optional_type"
         getattr(proto, kind).elem_type.CopyFrom(type_proto(type.element))
     return proto
+
+
+def _number(dtype: DType) -> int:
+    return next(number for number, each in _BY_NUMBER.items() if each is dtype)

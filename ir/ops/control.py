@@ -7,6 +7,7 @@ what is in their regions, so who asks for a trait must ask the nodes inside as w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +17,7 @@ from isthmus.ir.attributes import ANY, INT, INTS, STR, STRS, TYPES
 from isthmus.ir.dims import Dim, Symbol, same, substitute, symbols
 from isthmus.ir.dtypes import bool_, f32, i64
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
-from isthmus.ir.types import Optional, Tensor, Type
-from isthmus.ir.types import Sequence as SequenceType
+from isthmus.ir.types import Tensor, Type, same_kind
 
 if TYPE_CHECKING:
     from isthmus.ir.builder import Builder
@@ -439,7 +439,7 @@ def match(call: Call, wanted: Type, given: Type, free: set[Symbol], sizes: dict[
 def _holds(wanted: Type, given: Type) -> bool:
     """Whether every value of one type has the other: a rank or dim that is left open holds any."""
     if not isinstance(wanted, Tensor) or not isinstance(given, Tensor):
-        return wanted.__class__ is given.__class__ and _holds(wanted.element, given.element)  # type: ignore[union-attr]
+        return same_kind(wanted, given) and _holds(wanted.element, given.element)  # type: ignore[union-attr]
     if wanted.dtype is not given.dtype or wanted.shape is None:
         return wanted.dtype is given.dtype
     if given.shape is None or len(given.shape) != len(wanted.shape):
@@ -457,8 +457,8 @@ def merge(call: Call, left: Type, right: Type, what: str, nested: bool = False) 
         if left.shape is None or right.shape is None or len(left.shape) != len(right.shape):
             return Tensor(left.dtype, None)
         return Tensor(left.dtype, tuple(_joint(call, a, b, nested) for a, b in zip(left.shape, right.shape, strict=True)))
-    if isinstance(left, (SequenceType, Optional)) and left.__class__ is right.__class__:
-        return left.__class__(merge(call, left.element, right.element, what, True))
+    if same_kind(left, right):
+        return replace(left, element=merge(call, left.element, right.element, what, True))  # type: ignore[union-attr, arg-type]
     raise call.error(f"{what} has different types", expected=str(left), found=str(right))
 
 

@@ -12,6 +12,7 @@ from isthmus.frontends.onnx.ops import (
     elementwise,
     indexing,
     linalg,
+    ml,
     normalization,
     pooling,
     quantization,
@@ -25,6 +26,7 @@ from isthmus.frontends.onnx.ops import (
     slices,
     spectral,
     strings,
+    training,
 )
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "elementwise",
     "indexing",
     "linalg",
+    "ml",
     "normalization",
     "pooling",
     "quantization",
@@ -52,4 +55,5 @@ __all__ = [
     "slices",
     "spectral",
     "strings",
+    "training",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,8 +17,7 @@ from isthmus.ir.errors import EvaluationError, InferError, IsthmusError
 from isthmus.ir.graph import Graph, Value
 from isthmus.ir.interpreter import run
 from isthmus.ir.op import Trait
-from isthmus.ir.types import Optional, Tensor, Type
-from isthmus.ir.types import Sequence as SequenceType
+from isthmus.ir.types import Optional, Tensor, Type, same_kind
 from isthmus.ir.weights import Array
 
 COUNT: Final = Tensor(i64, ())
@@ -168,7 +168,7 @@ def turning(c: Conversion, types: Sequence[Type], build: Callable[[Sequence[Type
 def _open(c: Conversion, type: Type, own: set[Symbol]) -> Type:
     """The type with every size open."""
     if not isinstance(type, Tensor):
-        return type.__class__(_unsized(type.element))
+        return replace(type, element=_unsized(type.element))
     if type.shape is None:
         return type
     return Tensor(type.dtype, tuple(dim if _is_own(dim, own) else _new(c, own) for dim in type.shape))
@@ -176,7 +176,7 @@ def _open(c: Conversion, type: Type, own: set[Symbol]) -> Type:
 
 def _unsized(type: Type) -> Type:
     if not isinstance(type, Tensor):
-        return type.__class__(_unsized(type.element))
+        return replace(type, element=_unsized(type.element))
     return Tensor(type.dtype, None if type.shape is None else (None,) * len(type.shape))  # type: ignore[arg-type]
 
 
@@ -192,8 +192,8 @@ def _new(c: Conversion, own: set[Symbol]) -> Dim:
 
 def _both(c: Conversion, before: Type, after: Type, own: set[Symbol], inside: bool = False) -> Type:
     """The type that a carried value has both before and after a turn; an open size stays open."""
-    if isinstance(before, (SequenceType, Optional)) and before.__class__ is after.__class__:
-        return before.__class__(_both(c, before.element, after.element, own, True))
+    if same_kind(before, after):
+        return replace(before, element=_both(c, before.element, after.element, own, True))  # type: ignore[union-attr, arg-type]
     if not isinstance(before, Tensor) or not isinstance(after, Tensor) or before.dtype is not after.dtype:
         raise InferError("a turn changes the type of a carried value", expected=str(before), found=str(after))
     if before.shape is None or after.shape is None or len(before.shape) != len(after.shape):
