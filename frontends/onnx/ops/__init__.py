@@ -26,7 +26,6 @@ from isthmus.frontends.onnx.ops import (
     slices,
     spectral,
     strings,
-    training,
 )
 
 __all__ = [
@@ -55,5 +54,4 @@ __all__ = [
     "slices",
     "spectral",
     "strings",
-    "training",
 ]
