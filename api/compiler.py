@@ -142,8 +142,8 @@ def lower(
         if not callable(getattr(each, "apply", None)):
             raise UsageError(f"{each!r} is no pass", expected="a name and apply(graph), as isthmus.passes.Pass says")
     frontend = _frontend(model)
-    backend, capture_options = _options(target, frontend, options)
-    report = Report(model=_name(model), target=target, options=backend.options.model_dump(exclude_none=True))
+    kind, capture_options = _options(target, frontend, options)
+    report = Report(model=_name(model), target=target)
     tell = on_stage or (lambda stage: None)
 
     tell("capture")
@@ -153,6 +153,8 @@ def lower(
             output_names=output_names, weights=weights, options=capture_options,
         )  # fmt: skip
     graph = captured.graph
+    backend = kind(_validated(kind.Options, {**kind.usual(graph), **options}))
+    report.options = backend.options.model_dump(exclude_none=True)
     if not graph.outputs:
         raise CaptureError(f"{report.model} has no tensor among its results: there is nothing to compute")
     captured.integers = read_integers(graph)
@@ -267,8 +269,8 @@ def _frontend(model: Any) -> Any:
                      remedy=remedy)  # fmt: skip
 
 
-def _options(target: str, frontend: Any, options: dict[str, Any]) -> tuple[Backend, Any]:
-    """The backend with its options, and the frontend's options.
+def _options(target: str, frontend: Any, options: dict[str, Any]) -> tuple[type[Backend], Any]:
+    """The backend, and the frontend's options. The backend's are checked; it may choose others by the graph.
 
     Raises:
         UsageError: an option that neither has, or a value that one does not take.
@@ -282,7 +284,8 @@ def _options(target: str, frontend: Any, options: dict[str, Any]) -> tuple[Backe
             f"there is no option {', '.join(unknown)}",
             expected=f"{', '.join(known) or 'none'} (of the target {target}); {', '.join(own.model_fields)} (of the capture)",
         )
-    return kind(_validated(kind.Options, options)), _validated(own, options)
+    _validated(kind.Options, options)
+    return kind, _validated(own, options)
 
 
 def _validated(model: type[BaseModel], options: dict[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from isthmus.ir.checks import check_inputs
 from isthmus.ir.dims import resolve, symbols
 from isthmus.ir.dtypes import from_numpy
-from isthmus.ir.errors import EvaluationError, MismatchError, UnavailableError, UsageError
+from isthmus.ir.errors import EvaluationError, FileError, MismatchError, UnavailableError, UsageError
 from isthmus.ir.graph import Graph, Node, Value, type_symbols
 from isthmus.ir.op import Trait
 from isthmus.sizes import other_sizes
@@ -191,7 +191,7 @@ def verify(
             continue
         try:
             wanted = captured.eager(args, kwargs)
-        except MismatchError:
+        except (MismatchError, FileError):  # a file that the model is read from may not be what it was
             raise
         except Exception as error:  # the user's model may raise anything at sizes it was not made for
             first = str(error).strip().partition("\n")[0]

@@ -97,6 +97,14 @@ class Backend(ABC):
     def __init__(self, options: BaseModel | None = None) -> None:
         self.options = self.Options() if options is None else options
 
+    @classmethod
+    def usual(cls, graph: Graph) -> dict[str, Any]:
+        """Values for options in place of their defaults, for a graph as it was captured: by where it comes from, say.
+
+        What the user says goes before.
+        """
+        return {}
+
     @abstractmethod
     def legal(self, node: Node) -> str | None:
         """None when the target can say this node as it is; else why not, in one sentence."""

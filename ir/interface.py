@@ -42,6 +42,8 @@ class Interface:
         inputs: its inputs, in order.
         outputs: its outputs.
         docs: what is noted at nodes, by their names.
+        version: of the format's op set, in which the file is written; 0 where it does not say.
+        outside: whether its weights lie in files beside it.
     """
 
     format: str
@@ -50,6 +52,8 @@ class Interface:
     inputs: list[End] = field(default_factory=list)
     outputs: list[End] = field(default_factory=list)
     docs: dict[str, str] = field(default_factory=dict)
+    version: int = 0
+    outside: bool = False
 
     def keep(self, graph: Graph) -> None:
         """Puts it into the metadata of a graph."""

@@ -71,8 +71,10 @@ class OnnxOptions(base.Options):
     """Options of the target ``onnx``.
 
     Attributes:
-        opset: the version of the standard op set. 18, of late 2022, is read by every runtime in use.
-        external_data: whether weights go into a second file, ``<name>.data``: ``auto`` where one file cannot hold them.
+        opset: the version of the standard op set. 18, of late 2022, is read by every runtime in use; a model from an ONNX file
+            keeps its own.
+        external_data: whether weights go into a second file, ``<name>.data``: ``auto`` where one file cannot hold them; a model
+            from an ONNX file with weights outside has them outside.
         checksum: whether a model file with weights in a second file tells that file's SHA-1 digest, under the key that
             onnx.proto has for it; `isthmus verify` then checks it.
         metadata: whether each node carries its source line and module, and the file what it takes for granted, under the key
@@ -103,6 +105,15 @@ class OnnxBackend(base.Backend):
 
     name = "onnx"
     Options: ClassVar[type[BaseModel]] = OnnxOptions
+
+    @classmethod
+    def usual(cls, graph: Graph) -> dict[str, Any]:
+        """A model from an ONNX file is written at its own opset, or the nearest; weights that were outside are so again."""
+        told = interface(graph, "onnx")
+        if told is None:
+            return {}
+        opset = {"opset": opsets.nearest(told.version)} if told.version else {}
+        return {**opset, **({"external_data": "always"} if told.outside else {})}
 
     @property
     def opset(self) -> int:
@@ -180,6 +191,8 @@ class OnnxBackend(base.Backend):
         model = onnx.ModelProto(ir_version=opsets.ir_version(options.opset), producer_name="isthmus")
         if around is not None:
             as_told.restore(around, model, proto)
+            if around.version != opsets.nearest(around.version) == options.opset:
+                e.note(f"the file is of opset {around.version}, and is written at {options.opset}, the nearest that is written")
         model.functions.extend(e.functions.values())
         for domain, version in e.domains.items():
             model.opset_import.add(domain=domain, version=version)

@@ -12,7 +12,7 @@ from isthmus.backends.onnx.kernels import NEVER, element, kernels
 from isthmus.ir import dtypes
 from isthmus.ir.dtypes import DType
 from isthmus.ir.ops.complex import REAL_OF
-from isthmus.ir.types import Map, Optional, Sequence, Tensor, Type
+from isthmus.ir.types import Optional, Sequence, Tensor, Type
 
 Profile = Literal["onnxruntime", "onnx"]
 """What is to read a file: onnxruntime, or whatever takes all of the standard."""
@@ -47,6 +47,11 @@ _OVERFLOWS: Final = frozenset(("Softplus", "ReduceLogSumExp"))
 
 # The ops that functions are made of have kernels for these at least.
 _IN_FUNCTIONS: Final = frozenset((dtypes.f32, dtypes.i64, dtypes.i32, dtypes.bool_))
+
+
+def nearest(opset: int) -> int:
+    """The opset that is written, of all those that are, for a model of this one."""
+    return min(max(opset, OLDEST), NEWEST)
 
 
 def enum(dtype: DType) -> int:

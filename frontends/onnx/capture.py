@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from isthmus.frontends import weight_files
 from isthmus.frontends.base import Array, Captured
+from isthmus.frontends.onnx.external import Files
 from isthmus.frontends.onnx.files import read
 from isthmus.frontends.onnx.importing import Imported, import_model
 from isthmus.frontends.onnx.original import Original
@@ -20,7 +21,6 @@ from isthmus.ir.dims import Dim, evaluate, symbols
 from isthmus.ir.errors import UsageError
 from isthmus.ir.graph import type_symbols
 from isthmus.ir.types import Tensor, Type
-from isthmus.ir.weights import MappedWeight
 
 
 class CaptureOptions(BaseModel):
@@ -34,12 +34,11 @@ class OnnxCaptured(Captured):
 
     imported: Imported
     original: Original
-    given: list[Array] | None
+    files: Files | None
 
     def check(self) -> None:
-        for weight in self.weights:
-            if isinstance(weight, MappedWeight):
-                weight.check()
+        for file in self.files.opened.values() if self.files is not None else ():
+            file.check()
 
     def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
         named = dict(kwargs or {})
@@ -140,8 +139,8 @@ def capture(
         raise UsageError(f"{which} is not taken for an ONNX model, which says so itself")
     began = time.perf_counter()
     path = None if isinstance(model, onnx.ModelProto) else Path(model)
-    proto = model if path is None else read(path)
-    imported = import_model(proto, None if path is None else path.parent, "" if path is None else path.name)
+    proto, files = (model, None) if path is None else read(path)
+    imported = import_model(proto, files, "" if path is None else path.name)
     graph = imported.graph
     names = [value.name for value in graph.inputs]
     notes = [f"{'.'.join(filter(None, op))} stays an opaque node: {why}" for op, why in imported.opaque.items()]
@@ -149,7 +148,7 @@ def capture(
         graph, _renamed(names, input_names, "input"), _renamed(imported.output_names, output_names, "output"), notes,
         {"import": time.perf_counter() - began}, weights=list(graph.weights()),
     )  # fmt: skip
-    captured.imported, captured.original = imported, Original(proto, path, names)
+    captured.imported, captured.original, captured.files = imported, Original(proto, path, names, files), files
     # A file says no least sizes; what its ops give for no elements is what the same ops will give.
     sizes = {symbol: None for value in graph.inputs for symbol in type_symbols(value.type)}
     captured.perhaps_empty = [symbol for symbol in sizes if symbol.lo == 0]

@@ -71,7 +71,7 @@ def plain(model: Model, proto: Any) -> Any:
     if proto.type in (A.INT, A.FLOAT):
         return proto.i if proto.type == A.INT else proto.f
     if proto.type == A.TENSOR:
-        return weight_of(proto.t, model.folder)
+        return weight_of(proto.t, model.files)
     if proto.type in (A.INTS, A.FLOATS) and (proto.ints or proto.floats):
         return tuple(proto.ints if proto.type == A.INTS else proto.floats)
     if proto.type in (A.STRING, A.STRINGS) and (proto.type == A.STRING or proto.strings):
@@ -83,15 +83,15 @@ def plain(model: Model, proto: Any) -> Any:
             return texts if proto.type == A.STRINGS else texts[0]
     made = A()
     made.CopyFrom(proto)
-    for tensor in _tensors(made):
-        if tensor.data_location == onnx.TensorProto.EXTERNAL:
-            content = weight_of(tensor, model.folder)
-            tensor.ClearField("external_data")
-            tensor.data_location = onnx.TensorProto.DEFAULT
-            tensor.raw_data = b"".join(map(bytes, content.chunks()))
     if model.functions:
         for graph in _graphs(made):
             _inline_functions(model, graph)
+    for tensor in _tensors(made):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            content = weight_of(tensor, model.files)
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+            tensor.raw_data = b"".join(map(bytes, content.chunks()))
     return {"onnx": base64.b64encode(made.SerializeToString()).decode()}
 
 
@@ -169,11 +169,15 @@ def _tensors(attribute: Any) -> Iterator[Any]:
     yield from attribute.tensors
     if attribute.type == A.TENSOR:
         yield attribute.t
+    sparse = [*attribute.sparse_tensors, *([attribute.sparse_tensor] if attribute.type == A.SPARSE_TENSOR else ())]
     for graph in _graphs(attribute):
         yield from graph.initializer
+        sparse += graph.sparse_initializer
         for node in graph.node:
             for each in node.attribute:
                 yield from _tensors(each)
+    for one in sparse:
+        yield from (one.values, one.indices)
 
 
 def _inline_functions(model: Model, graph: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 
 from isthmus.frontends.base import Array
+from isthmus.frontends.onnx.external import Files
 from isthmus.ir.errors import EvaluationError
 
 
@@ -19,12 +20,14 @@ class Original:
         proto: the ModelProto, without external data.
         path: the file that it comes from; None where it was made in memory.
         inputs: the names of its inputs.
+        files: the files that its tensors lie in.
     """
 
-    def __init__(self, proto: Any, path: Path | None, inputs: Sequence[str]) -> None:
+    def __init__(self, proto: Any, path: Path | None, inputs: Sequence[str], files: Files | None = None) -> None:
         self.proto = proto
         self.path = path
         self.inputs = list(inputs)
+        self.files = files
         self._run: Any = None
 
     def __call__(self, arrays: Sequence[Any]) -> list[Array]:
@@ -32,8 +35,11 @@ class Original:
 
         Raises:
             EvaluationError: neither runtime runs it.
+            FileError: another file is in the place of one that it comes from.
         """
         if self._run is None:
+            for file in self.files.opened.values() if self.files is not None else ():
+                file.check_name()
             self._run = self._session()
         return list(self._run(dict(zip(self.inputs, arrays, strict=True))))
 

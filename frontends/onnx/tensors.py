@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import onnx
 
-from isthmus.frontends.onnx.external import place
+from isthmus.frontends.onnx.external import Files, place
+from isthmus.frontends.onnx.held import HeldWeight
 from isthmus.frontends.onnx.types import dtype_of
 from isthmus.ir import dtypes
 from isthmus.ir.errors import FileError
-from isthmus.ir.weights import ArrayWeight, MappedWeight, Weight
+from isthmus.ir.weights import ArrayWeight, Weight
 
 MOST_ELEMENTS: Final = 1 << 40
 """No tensor of a file has more elements: beyond that a size is a lie or a mistake."""
 
 
-def weight_of(proto: Any, folder: Path | None) -> Weight:
+def weight_of(proto: Any, files: Files | None) -> Weight:
     """The content of a tensor.
 
     Args:
         proto: a TensorProto.
-        folder: the folder that external data must lie in; None for a model that is not in a file.
+        files: the files that the model's tensors lie in; None for a model that is in none.
 
     Raises:
         FileError: sizes, element type and content do not go together, or external data is not where it says.
@@ -37,10 +37,10 @@ def weight_of(proto: Any, folder: Path | None) -> Weight:
     if dtype is not dtypes.string:
         nbytes = (math.prod(shape) * dtype.bits + 7) // 8
         if proto.data_location == onnx.TensorProto.EXTERNAL:
-            path, offset = place(proto, nbytes, folder)
+            file, offset = place(proto, nbytes, files)
             if dtype.bits % 8 == 0:
-                return MappedWeight(path, offset, dtype, shape, proto.name)
-            packed = np.fromfile(path, np.uint8, nbytes, offset=offset).tobytes()
+                return HeldWeight(file, offset, dtype, shape, proto.name)
+            packed = file.read(offset, nbytes).tobytes()
             proto = onnx.TensorProto(name=proto.name, data_type=proto.data_type, dims=shape, raw_data=packed)
         if proto.HasField("raw_data"):
             if len(proto.raw_data) != nbytes:
@@ -66,14 +66,14 @@ def _texts(array: Any, shape: tuple[int, ...]) -> Any:
     return texts
 
 
-def dense(proto: Any, folder: Path | None) -> Weight:
+def dense(proto: Any, files: Files | None) -> Weight:
     """A sparse tensor, written out.
 
     Raises:
         FileError: its indices are not within its sizes.
     """
-    values = weight_of(proto.values, folder).array()
-    indices = weight_of(proto.indices, folder).array()
+    values = weight_of(proto.values, files).array()
+    indices = weight_of(proto.indices, files).array()
     shape = tuple(proto.dims)
     what = f"the sparse tensor {proto.values.name!r}"
     if any(size < 0 for size in shape) or math.prod(shape) > MOST_ELEMENTS:

@@ -84,9 +84,15 @@ def _light(proto: Any) -> Any:
     model = onnx.ModelProto(ir_version=proto.ir_version, opset_import=proto.opset_import, functions=proto.functions)
     graph, source = model.graph, proto.graph
     graph.name = source.name or "main"
-    for field in ("node", "input", "output", "value_info", "sparse_initializer"):
+    for field in ("input", "output", "value_info", "sparse_initializer"):
         getattr(graph, field).extend(getattr(source, field))
     inputs = {each.name for each in source.input}
+    for node in source.node:
+        held = node.attribute[0].t if node.op_type == "Constant" and node.attribute else None
+        if held is None or held.data_location != onnx.TensorProto.EXTERNAL:
+            graph.node.append(node)
+        else:
+            graph.input.extend(onnx.helper.make_tensor_value_info(name, held.data_type, held.dims) for name in node.output)
     for each in source.initializer:
         if each.ByteSize() <= SMALL and each.data_location != onnx.TensorProto.EXTERNAL:
             graph.initializer.append(each)
