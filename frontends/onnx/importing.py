@@ -10,7 +10,6 @@ from typing import Any, Final
 from isthmus.frontends.onnx import ops as ops
 from isthmus.frontends.onnx.conversion import Model, convert_nodes
 from isthmus.frontends.onnx.external import Files
-from isthmus.frontends.onnx.filled import fill
 from isthmus.frontends.onnx.names import check_texts, domain_of
 from isthmus.frontends.onnx.tensors import dense, weight_of
 from isthmus.frontends.onnx.told import told_types
@@ -94,7 +93,6 @@ def import_model(proto: Any, files: Files | None = None, where: str = "") -> Imp
         together = each.name in pairs.get("outputs", ()) and _complex(value.type) is not None
         outputs.append(b.view_as_complex(value) if together else value)
     graph.set_outputs(outputs)
-    fill(graph)
     of_model: dict[str, str | int] = {key: getattr(proto, key) for key in MODEL_FIELDS if getattr(proto, key)}
     of_graph = {"doc_string": source.doc_string} if source.doc_string else {}
     ends = list(map(_end, inputs)), list(map(_end, source.output))
