@@ -33,19 +33,19 @@ class OnnxArtefact(Artefact):
         weights: the weights by the names of their initializers.
         external_data: whether `save` puts weights beside the model file.
         checksum: whether the model file then tells their digest.
-        profile: what is to read it.
+        base: what its nodes have kernels of.
     """
 
     def __init__(
         self, model: Any, graph: Any, weights: Mapping[str, Weight], external_data: External, checksum: bool = False,
-        profile: opsets.Profile = "onnxruntime",
+        base: opsets.Base = "onnxruntime",
     ) -> None:  # fmt: skip
         super().__init__()
         self.graph = graph
         self.weights = dict(weights)
         self.external_data = external_data
         self.checksum = checksum
-        self.profile = profile
+        self.base = base
         self._model = model
 
     @property
@@ -142,7 +142,7 @@ class OnnxArtefact(Artefact):
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The outputs, by onnxruntime on the CPU; of a model for all that the standard has, by ONNX's own evaluator where
         onnxruntime refuses it. See `Artefact.run`."""
-        if self.profile == "onnxruntime":
+        if self.base == "onnxruntime":
             return self._session(inputs)
         try:
             return self._session(inputs)

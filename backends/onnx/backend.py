@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, cast
 
 import onnx
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from isthmus.backends import base, widen
 from isthmus.backends.onnx import (
@@ -38,6 +38,7 @@ from isthmus.backends.onnx import (
 from isthmus.backends.onnx.artefact import External, OnnxArtefact
 from isthmus.backends.onnx.attributes import plain
 from isthmus.backends.onnx.emitter import Emitter, Probe, Scope
+from isthmus.backends.onnx.profile import BUILT_IN, Profile, load
 from isthmus.backends.onnx.runtime import COMPLEX, Session
 from isthmus.backends.onnx.wire import check_external
 from isthmus.ir import dtypes
@@ -81,7 +82,8 @@ class OnnxOptions(base.Options):
             ``isthmus.assumptions``, one thing a line.
         keep_functions: whether modules that the user kept whole become functions of the file, of the modules' names;
             otherwise, and below opset 15, they are taken apart.
-        profile: what is to read the file. For ``onnxruntime`` only what its kernels take is written; ``onnx`` is all of the
+        profile: what is to read the file: ``onnxruntime``, ``opencv`` (its dnn module), ``tensorrt-parser``, or the path of a
+            TOML file that states what a reader takes. Whatever else is written is what onnxruntime runs; ``onnx`` is all of the
             standard, and such a model is run here by ONNX's own evaluator where onnxruntime refuses it.
     """
 
@@ -90,7 +92,7 @@ class OnnxOptions(base.Options):
     checksum: bool = False
     metadata: bool = True
     keep_functions: bool = False
-    profile: opsets.Profile = "onnxruntime"
+    profile: str = Field(default="onnxruntime")
 
     @field_validator("opset")
     @classmethod
@@ -98,6 +100,13 @@ class OnnxOptions(base.Options):
         if not opsets.OLDEST <= opset <= opsets.NEWEST:
             raise ValueError(f"opset {opset} is not supported: from {opsets.OLDEST} to {opsets.NEWEST}")
         return opset
+
+    @model_validator(mode="after")
+    def _read(self) -> OnnxOptions:
+        reason = load(self.profile).opset(self.opset)  # the errors of a file speak for themselves
+        if reason is not None:
+            raise ValueError(reason)
+        return self
 
 
 class OnnxBackend(base.Backend):
@@ -120,9 +129,13 @@ class OnnxBackend(base.Backend):
         """The opset written."""
         return cast(OnnxOptions, self.options).opset
 
-    def _probe_of(self, opset: int, profile: opsets.Profile | None = None) -> Probe:
-        options = cast(OnnxOptions, self.options)
-        return Probe(opset, options.keep_functions, profile or options.profile)
+    @cached_property
+    def profile(self) -> Profile:
+        """What is to read the file."""
+        return load(cast(OnnxOptions, self.options).profile)
+
+    def _probe_of(self, opset: int, profile: Profile | None = None) -> Probe:
+        return Probe(opset, cast(OnnxOptions, self.options).keep_functions, profile or self.profile)
 
     @cached_property
     def _probe(self) -> Probe:
@@ -139,9 +152,9 @@ class OnnxBackend(base.Backend):
             for opset in versions:
                 if self._probe_of(opset).reason(node) is None:
                     return f"choose opset {sign} {opset}"
-        if self._probe_of(self.opset, "onnx").reason(node) is None:
-            return "choose the profile 'onnx', if another runtime is to read the file"
-        return None
+        others = [load(name) for name in BUILT_IN if name != self.profile.name]
+        takers = [repr(each.name) for each in others if self._probe_of(self.opset, each).reason(node) is None]
+        return f"choose the profile {' or '.join(takers)}, if another runtime is to read the file" if takers else None
 
     def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
         found: Any = table.lower(node.op.name, self.opset, b, node)
@@ -160,7 +173,7 @@ class OnnxBackend(base.Backend):
     def _check_ends(self, graph: Graph) -> None:
         """An input or output that no node has to do with is seen by no other check."""
         ends = [("input", value) for value in graph.inputs] + [("output", value) for value in graph.outputs]
-        found = [(what, value, self._probe.storable(value)) for what, value in ends]
+        found = [(what, value, self._probe.storable(value, f"{what}s")) for what, value in ends]
         refusals = [Refusal(reason, op=what, location=value.location) for what, value, reason in found if reason is not None]
         if refusals:
             raise UnsupportedError(f"{len(refusals)} of the inputs and outputs cannot be carried over to onnx", refusals)
@@ -169,7 +182,7 @@ class OnnxBackend(base.Backend):
         self, graph: Graph, *, input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
     ) -> OnnxArtefact:  # fmt: skip
         options = cast(OnnxOptions, self.options)
-        e = Emitter(options.opset, graph.binders(), options.metadata, options.keep_functions, options.profile)
+        e = Emitter(options.opset, graph.binders(), options.metadata, options.keep_functions, self.profile)
         scope = Scope(graph, graph.name)
         proto = scope.proto
         self._check_ends(graph)
@@ -209,7 +222,7 @@ class OnnxBackend(base.Backend):
             model.metadata_props.add(key=COMPLEX, value=json.dumps(pairs))
             told = " and the ".join(f"{side} {', '.join(names)}" for side, names in pairs.items() if names)
             e.note(f"ONNX runtimes have no complex numbers: the {told} are pairs of reals in the file, along a last axis")
-        artefact = OnnxArtefact(model, proto, e.initializers, options.external_data, options.checksum, options.profile)
+        artefact = OnnxArtefact(model, proto, e.initializers, options.external_data, options.checksum, self.profile.base)
         artefact.notes += e.notes
         return artefact
 

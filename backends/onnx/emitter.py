@@ -12,10 +12,11 @@ from isthmus.backends import effects
 from isthmus.backends.onnx import older, opsets, table
 from isthmus.backends.onnx.attributes import add_attribute, plain
 from isthmus.backends.onnx.kernels import element
+from isthmus.backends.onnx.profile import Given, Kind, Profile, load
 from isthmus.backends.onnx.sizes import Sizes
 from isthmus.backends.onnx.table import Refused, refuse
 from isthmus.ir import dtypes
-from isthmus.ir.dims import Symbol
+from isthmus.ir.dims import Dim, Symbol
 from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import IsthmusError, Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
@@ -75,10 +76,10 @@ class Emitter:
 
     def __init__(
         self, opset: int, binders: Binders, metadata: bool = True, keep_functions: bool = False,
-        profile: opsets.Profile = "onnxruntime",
+        profile: Profile | None = None,
     ) -> None:  # fmt: skip
         self.opset = opset
-        self.profile = profile
+        self.profile = profile or load("onnxruntime")
         self.keep_functions = keep_functions
         self.binders = binders
         self.initializers: dict[str, Weight] = {}
@@ -92,6 +93,7 @@ class Emitter:
         self._in_properties = opsets.ir_version(opset) >= 10
         self._names: dict[Value, str] = {}
         self._types: dict[str, DType] = {}
+        self._shapes: dict[str, tuple[Dim, ...]] = {}
         self._taken: set[str] = set()
         self._counters: dict[str, int] = {}
         self._constants: dict[object, str] = {}
@@ -134,9 +136,15 @@ class Emitter:
         if not isinstance(value.type, Tensor):
             self._types.pop(name, None)  # results of a Loop are taken to be of one type
         else:
-            self._types[name] = opsets.written(value.type).dtype
+            self._note(name, value.type)
             if value.type.shape is not None and not value.type.dtype.is_complex:
                 self.sizes.note(value)
+
+    def _note(self, name: str, type: Tensor) -> None:
+        type = opsets.written(type)
+        self._types[name] = type.dtype
+        if type.shape is not None:
+            self._shapes[name] = type.shape
 
     def dtype(self, name: str) -> DType | None:
         """The element type of a name, where it is known."""
@@ -220,6 +228,8 @@ class Emitter:
             domain: the op's domain; the standard's is empty.
             attrs: its attributes.
         """
+        if not self.profile.custom:
+            refuse(f"the profile {self.profile.name} takes no ops of other domains")
         if self.probing:
             return [f"{op_type}.{index}" for index in range(results)]
         base = self.unique(op_type)
@@ -271,7 +281,7 @@ class Emitter:
         self, op_type: str, inputs: Sequence[str | None], attrs: dict[str, Any], results: int,
     ) -> list[DType | None]:  # fmt: skip
         """Holds the inputs against the op's signature; gives the element types of its results where they are known."""
-        signature = opsets.signature(op_type, self.opset, self.profile)
+        signature = opsets.signature(op_type, self.opset, self.profile.base)
         if signature is None:
             refuse(f"there is no {op_type} at opset {self.opset}")
         if not signature.available:
@@ -301,11 +311,21 @@ class Emitter:
             reason = signature.result_refusal(given)
             if reason is not None:
                 raise Refused(reason)
+        if not self.profile.plain:
+            types = bound if given is None else {signature.outputs[0]: given, **bound}
+            reason = self.profile.node(signature, types, [name and self._given(name) for name in inputs], attrs, results)
+            if reason is not None:
+                raise Refused(reason)
         # A `dtype` beside a sequence is that of its elements.
         return [
             bound.get(parameter) or element(parameter) or (given if signature.allowed.get(parameter, True) else None)
             for parameter in signature.outputs
         ]
+
+    def _given(self, name: str) -> Given:
+        """What is known of an input of a node."""
+        weight = self._contents.get(name)
+        return Given(self._shapes.get(name), None) if weight is None else Given(weight.shape, weight)
 
     def node(self, node: Node) -> None:
         """Emits one node of the IR, and names its results."""
@@ -447,6 +467,8 @@ class Emitter:
 
     def function(self, name: str, body: Graph) -> str:
         """The name of a local function that does what an isolated graph does; equal ones are one function."""
+        if not self.profile.functions:
+            refuse(f"the profile {self.profile.name} takes no functions")
         if self.probing:
             return name
         name = plain(name)
@@ -501,7 +523,7 @@ class Probe(Emitter):
 
     probing = True
 
-    def __init__(self, opset: int, keep_functions: bool = False, profile: opsets.Profile = "onnxruntime") -> None:
+    def __init__(self, opset: int, keep_functions: bool = False, profile: Profile | None = None) -> None:
         super().__init__(opset, {}, metadata=False, keep_functions=keep_functions, profile=profile)
         self.scopes.append(Scope(None))
 
@@ -514,13 +536,14 @@ class Probe(Emitter):
         for scope in self.scopes:
             scope.sizes.clear()
         self._types.clear()
+        self._shapes.clear()
         self._constants.clear()  # their types went with the others
         self._contents.clear()
         operands: list[str | None] = []
         for index, value in enumerate(node.operands):
             operands.append(None if value is None else f"operand{index}")
             if value is not None and isinstance(value.type, Tensor):
-                self._types[f"operand{index}"] = opsets.written(value.type).dtype
+                self._note(f"operand{index}", value.type)
                 if value.weight is not None:
                     self._contents[f"operand{index}"] = value.weight
         for value in (*node.operands, *node.results):
@@ -535,10 +558,12 @@ class Probe(Emitter):
             return str(reason)
         return None
 
-    def storable(self, value: Value) -> str | None:
-        """Why a value cannot be in a file of this opset; None when it can."""
+    def storable(self, value: Value, kind: Kind = "tensors") -> str | None:
+        """Why a value cannot be in a file of this opset, for this reader; None when it can."""
         type = value.type
         while not isinstance(type, Tensor):
             type = type.element
         first = opsets.since(type.dtype)
-        return None if first <= self.opset else f"the element type {type.dtype} needs opset {first}"
+        if first > self.opset:
+            return f"the element type {type.dtype} needs opset {first}"
+        return self.profile.value(value.type, kind if value.weight is None else "constants")

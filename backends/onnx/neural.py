@@ -187,8 +187,8 @@ def _local_response_norm(e: Emitter, node: Node, x: str) -> Any:
 def _attention(e: Emitter, node: Node, q: str, k: str, v: str, mask: str | None) -> Any:
     if not _heads_fit(node):
         refuse("ONNX's Attention takes [batch, heads, length, size], and broadcasts neither batch nor heads")
-    kernel = e.profile == "onnxruntime" and e.opset < 25  # later it runs the standard's function
-    if e.profile == "onnxruntime" and not _takes(node):
+    kernel = e.profile.base == "onnxruntime" and e.opset < 25  # later it runs the standard's function
+    if e.profile.base == "onnxruntime" and not _takes(node):
         refuse("onnxruntime runs no Attention over what may be empty, nor with a scale that has no root")
     # A narrower mask means another thing: it hides what it does not reach. The kernel wants all rows too; the standard's
     # function broadcasts them.

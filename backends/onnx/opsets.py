@@ -14,8 +14,8 @@ from isthmus.ir.dtypes import DType
 from isthmus.ir.ops.complex import REAL_OF
 from isthmus.ir.types import Optional, Sequence, Tensor, Type
 
-Profile = Literal["onnxruntime", "onnx"]
-"""What is to read a file: onnxruntime, or whatever takes all of the standard."""
+Base = Literal["onnxruntime", "onnx"]
+"""What says which element types an op has kernels for: onnxruntime, or the standard, which allows all."""
 
 OLDEST: Final = 7
 DEFAULT: Final = 18
@@ -84,6 +84,7 @@ class Signature:
         attributes: the names of its attributes.
         inputs: the type parameter of each input, or a concrete type such as ``tensor(int64)``.
         outputs: the same of each output.
+        names: the names of its inputs.
         variadic: whether the last input may be repeated.
         most: how many outputs it may have; None for any number.
         allowed: the element types for each parameter, by the standard; None where other types are allowed as well.
@@ -92,10 +93,11 @@ class Signature:
         available: whether the runtime has anything at all for it.
     """
 
-    def __init__(self, schema: Any, profile: Profile = "onnxruntime") -> None:
+    def __init__(self, schema: Any, base: Base = "onnxruntime") -> None:
         self.name: str = schema.name
         self.version: int = schema.since_version
         self.inputs: list[str] = [item.type_str for item in schema.inputs]
+        self.names: list[str] = [item.name for item in schema.inputs]
         self.outputs: list[str] = [item.type_str for item in schema.outputs]
         self.attributes = frozenset(schema.attributes)
         self.variadic = bool(schema.inputs) and str(schema.inputs[-1].option).endswith("Variadic")
@@ -106,7 +108,7 @@ class Signature:
             parameter: frozenset(filter(None, map(element, types))) for parameter, types in constraints.items()
         }
         self.runs: dict[str, frozenset[DType]]
-        if profile == "onnx":
+        if base == "onnx":
             self.runs, self.available = self.allowed, True
             return
         found = [types for first, last, types in kernels().get(self.name, ()) if _serves(first, last, self.version)]
@@ -122,6 +124,10 @@ class Signature:
     def parameter(self, index: int) -> str:
         """The type parameter of an input."""
         return self.inputs[min(index, len(self.inputs) - 1)]
+
+    def name_of(self, index: int) -> str:
+        """The name of an input."""
+        return self.names[min(index, len(self.names) - 1)]
 
     def refusal(self, index: int, dtype: DType) -> str | None:
         """Why an input may not have this element type; None when it may."""
@@ -156,10 +162,10 @@ def _serves(first: int, last: int, version: int) -> bool:
 
 
 @cache
-def signature(name: str, opset: int, profile: Profile = "onnxruntime") -> Signature | None:
+def signature(name: str, opset: int, base: Base = "onnxruntime") -> Signature | None:
     """The signature of a standard op at an opset; None when there is no such op yet."""
     try:
-        return Signature(onnx.defs.get_schema(name, opset, ""), profile)
+        return Signature(onnx.defs.get_schema(name, opset, ""), base)
     except onnx.defs.SchemaError:
         return None
 
