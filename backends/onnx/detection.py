@@ -1,4 +1,4 @@
-"""Emitters of what detectors are made of: boxes, and convolutions that look elsewhere."""
+"""Emitters of what detectors are made of: boxes, convolutions that look elsewhere, and images in files."""
 
 from __future__ import annotations
 
@@ -63,3 +63,9 @@ def _deform_conv(
         "DeformConv", x, weight, offset, bias, mask, kernel_shape=ints(shape_of(node, 1)[2:]), strides=attrs["strides"],
         pads=attrs["pads"], dilations=attrs["dilations"], group=attrs["groups"], offset_group=attrs["offset_groups"],
     )  # fmt: skip
+
+
+@emits("image_decode", since=20)
+def _image_decode(e: Emitter, node: Node, content: str) -> Any:
+    pixels = node.attrs["pixels"]
+    return e.op("ImageDecoder", content, pixel_format=pixels.upper() if pixels != "grayscale" else "Grayscale")

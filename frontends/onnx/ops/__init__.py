@@ -26,6 +26,7 @@ from isthmus.frontends.onnx.ops import (
     slices,
     spectral,
     strings,
+    training,
 )
 
 __all__ = [
@@ -54,4 +55,5 @@ __all__ = [
     "slices",
     "spectral",
     "strings",
+    "training",
 ]

@@ -72,5 +72,5 @@ def _volume(spatial: list[Dim]) -> Dim:
 
 @converts("ImageDecoder")
 def image_decoder(c: Conversion, content: Value, *, pixel_format: str = "RGB") -> Any:
-    """Files of images are read by libraries of their own."""
-    c.opaque("no op reads the content of an image file")
+    """Files of images."""
+    return c.b.image_decode(content, pixels=pixel_format.lower())
