@@ -12,21 +12,29 @@ import onnx
 from pydantic import BaseModel, ConfigDict
 
 from isthmus.frontends import weight_files
-from isthmus.frontends.base import Array, Captured
+from isthmus.frontends.base import Array, Captured, TensorSpec
 from isthmus.frontends.onnx.external import Files
 from isthmus.frontends.onnx.files import read
-from isthmus.frontends.onnx.importing import Imported, import_model
+from isthmus.frontends.onnx.importing import Imported, import_model, inputs_of
 from isthmus.frontends.onnx.original import Original
-from isthmus.ir.dims import Dim, evaluate, symbols
-from isthmus.ir.errors import UsageError
-from isthmus.ir.graph import type_symbols
+from isthmus.frontends.onnx.strict import refuse_what_is_assumed
+from isthmus.ir.dims import Dim, evaluate, hint, symbols
+from isthmus.ir.errors import FileError, UsageError
+from isthmus.ir.graph import Value, type_symbols
 from isthmus.ir.types import Tensor, Type
 
 
 class CaptureOptions(BaseModel):
-    """How a file is read: there is nothing to choose."""
+    """How a model is read.
+
+    Attributes:
+        strict: what the file does not say is not taken for granted: sizes of different names that must be equal, and ops of
+            domains that nobody here knows, are an error, which tells all of them; and sizes may be 0.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    strict: bool = False
 
 
 class OnnxCaptured(Captured):
@@ -41,22 +49,14 @@ class OnnxCaptured(Captured):
             file.check()
 
     def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
-        named = dict(kwargs or {})
-        for first in args[:1]:
-            if isinstance(first, Mapping) and len(args) == 1 and not named:  # all of them in one dict
-                args, named = (), dict(first)
         names = self.original.inputs
-        if len(args) > len(names):
-            raise UsageError(f"the model takes {len(names)} inputs", expected=", ".join(names), found=str(len(args)))
-        found = dict(zip(names, args, strict=False))
-        found.update((name, value) for name, value in named.items() if name not in found)
+        found = _by_name(names, args, kwargs or {})
         for name, weight in self.graph.defaults.items():
             if found.get(name) is None:
                 found[name] = weight.array()
-        missing, unknown = [name for name in names if name not in found], sorted(found.keys() - set(names))
-        if missing or unknown:
-            wrong = [*(f"no {name}" for name in missing), *(f"unknown {name}" for name in unknown)]
-            raise UsageError("the inputs do not fit the model", expected=", ".join(names), found="; ".join(wrong))
+        if missing := [name for name in names if name not in found]:
+            lacks = "; ".join(f"no {name}" for name in missing)
+            raise UsageError("the inputs do not fit the model", expected=", ".join(names), found=lacks)
         return [_content_of(found[name], value.type) for name, value in zip(names, self.graph.inputs, strict=True)]
 
     def unflatten(self, outputs: list[Array]) -> Any:
@@ -69,6 +69,23 @@ class OnnxCaptured(Captured):
     def fresh_inputs(self, seed: int, sizes: Mapping[str, int] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
         random = np.random.default_rng(seed)
         return tuple(_content(value.type, random, sizes or {}) for value in self.graph.inputs), {}
+
+
+def _by_name(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """What a caller gives for inputs, by their names.
+
+    Raises:
+        UsageError: there is no such input.
+    """
+    if len(args) == 1 and isinstance(args[0], Mapping) and not kwargs:  # all of them in one dict
+        args, kwargs = (), args[0]
+    if len(args) > len(names):
+        raise UsageError(f"the model takes {len(names)} inputs", expected=", ".join(names), found=str(len(args)))
+    found = {**kwargs, **dict(zip(names, args, strict=False))}
+    if unknown := sorted(found.keys() - set(names)):
+        wrong = "; ".join(f"unknown {name}" for name in unknown)
+        raise UsageError("the inputs do not fit the model", expected=", ".join(names), found=wrong)
+    return found
 
 
 def _content_of(given: Any, type: Type) -> Any:
@@ -122,7 +139,8 @@ def capture(
 
     Args:
         model: a ``ModelProto``, or the path of a file.
-        args: example inputs, in the order of the model's; none are needed.
+        args: example inputs, in the order of the model's; none are needed. Numbers in an `isthmus.spec(...)` become the sizes
+            that the file leaves open; arrays tell only at which sizes the model may be run.
         kwargs: the same, by name.
         dynamic_shapes: not taken: the file says which sizes are dynamic.
         input_names: other names for the inputs.
@@ -131,17 +149,28 @@ def capture(
         options: see `CaptureOptions`.
 
     Raises:
-        UsageError: an argument that a file does not take.
+        UsageError: an argument that a file does not take, or sizes that contradict it.
         FileError: the file is missing or malformed.
+        UnsupportedError: with ``strict``, all that it does not allow.
     """
     if dynamic_shapes is not None or weights is not None:
         which = "dynamic_shapes" if dynamic_shapes is not None else "weights"
-        raise UsageError(f"{which} is not taken for an ONNX model, which says so itself")
+        remedy = "a number fixes a size that is open: isthmus.spec('f32[1,3,224,224]')" if dynamic_shapes is not None else None
+        raise UsageError(f"{which} is not taken for an ONNX model, which says so itself", remedy=remedy)
     began = time.perf_counter()
     path = None if isinstance(model, onnx.ModelProto) else Path(model)
     proto, files = (model, None) if path is None else read(path)
-    imported = import_model(proto, files, "" if path is None else path.name)
+    examples = _by_name([each.name for each in inputs_of(proto)], args, kwargs or {})
+    given = {name: example for name, example in examples.items() if isinstance(example, TensorSpec)}
+    try:
+        imported = import_model(proto, files, "" if path is None else path.name, given)
+    except FileError as error:
+        if given and error.remedy is None:
+            error.remedy = "leave the sizes open, if the model is not made for those that were given"
+        raise
     graph = imported.graph
+    if options is not None and options.strict:
+        refuse_what_is_assumed(imported)
     names = [value.name for value in graph.inputs]
     notes = [f"{'.'.join(filter(None, op))} stays an opaque node: {why}" for op, why in imported.opaque.items()]
     captured = OnnxCaptured(
@@ -151,9 +180,10 @@ def capture(
     captured.imported, captured.original, captured.files = imported, Original(proto, path, names, files), files
     # A file says no least sizes; what its ops give for no elements is what the same ops will give.
     sizes = {symbol: None for value in graph.inputs for symbol in type_symbols(value.type)}
-    captured.perhaps_empty = [symbol for symbol in sizes if symbol.lo == 0]
-    if args or kwargs:
-        _hints(captured, captured.flatten(tuple(args), kwargs))
+    captured.perhaps_empty = [symbol for symbol in sizes if symbol.lo == 0 and not (options and options.strict)]
+    for value in graph.inputs:
+        if examples.get(value.name) is not None:
+            _hint(value, examples[value.name])
     return captured
 
 
@@ -165,13 +195,15 @@ def _renamed(names: Sequence[str], given: Sequence[str] | None, what: str) -> li
     return list(given)
 
 
-def _hints(captured: OnnxCaptured, arrays: Sequence[Any]) -> None:
-    """The example's sizes as hints of the symbols."""
-    for value, array in zip(captured.graph.inputs, arrays, strict=True):
-        if isinstance(value.type, Tensor) and value.type.shape is not None and not isinstance(array, list):
-            if len(value.type.shape) != array.ndim:
-                raise UsageError(f"the input {value.name} has rank {len(value.type.shape)}", found=str(array.shape))
-            for dim, size in zip(value.type.shape, array.shape, strict=True):
-                symbol = None if isinstance(dim, int) else dim.symbol
-                if symbol is not None:
-                    symbol.hint = int(size)
+def _hint(value: Value, example: Any) -> None:
+    """The example's sizes as hints of an input's symbols."""
+    if not isinstance(value.type, Tensor) or value.type.shape is None or isinstance(example, list):
+        return
+    sizes = map(hint, example.shape) if isinstance(example, TensorSpec) else np.shape(example)
+    shape = tuple(sizes)
+    if len(value.type.shape) != len(shape):
+        raise UsageError(f"the input {value.name} has rank {len(value.type.shape)}", found=str(shape))
+    for dim, size in zip(value.type.shape, shape, strict=True):
+        symbol = None if isinstance(dim, int) else dim.symbol
+        if symbol is not None and size is not None:
+            symbol.hint = int(size)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import onnx
+
+from isthmus.frontends.base import TensorSpec
 from isthmus.frontends.onnx import ops as ops
 from isthmus.frontends.onnx.conversion import Model, convert_nodes
 from isthmus.frontends.onnx.external import Files
+from isthmus.frontends.onnx.given import fix
 from isthmus.frontends.onnx.names import check_texts, domain_of
 from isthmus.frontends.onnx.tensors import dense, weight_of
 from isthmus.frontends.onnx.told import told_types
@@ -39,15 +44,30 @@ class Imported:
     opaque: dict[tuple[str, str], str]
 
 
-def import_model(proto: Any, files: Files | None = None, where: str = "") -> Imported:
+def inputs_of(proto: Any) -> list[Any]:
+    """The inputs that a caller gives, or may give.
+
+    Before IR version 4 every initializer had to be an input as well; nobody meant it to be set by a caller.
+    """
+    graph = proto.graph
+    held = (*graph.initializer, *(each.values for each in graph.sparse_initializer)) if proto.ir_version < 4 else ()
+    constants = {each.name for each in held}
+    return [each for each in graph.input if each.name not in constants]
+
+
+def import_model(
+    proto: Any, files: Files | None = None, where: str = "", given: Mapping[str, TensorSpec] | None = None,
+) -> Imported:  # fmt: skip
     """Reads a model.
 
     Args:
         proto: a ModelProto, without its external data.
         files: the files that its tensors lie in; None for a model that is in none.
         where: the file's name, for locations.
+        given: sizes for inputs, by name, in place of those that the file leaves open.
 
     Raises:
+        UsageError: the sizes that are given contradict the file, or themselves.
         FileError: the model is malformed.
     """
     source = proto.graph
@@ -55,11 +75,10 @@ def import_model(proto: Any, files: Files | None = None, where: str = "") -> Imp
     graph = Graph(source.name or "main")
     graph.metadata.update((each.key, each.value) for each in proto.metadata_props)
     constants = _constants(source, files)
-    # Before IR version 4 every initializer had to be an input as well; nobody meant it to be set by a caller.
-    overridable = proto.ir_version >= 4
-    inputs = [each for each in source.input if overridable or each.name not in constants]
-    dims = Dims(graph.symbols)
-    dims.declare(each.type for each in inputs)
+    inputs = inputs_of(proto)
+    types, numbers = fix(inputs, given or {})
+    dims = Dims(graph.symbols, numbers)
+    dims.declare([*(each.type for each in inputs), *types.values()])
     opsets = {domain_of(each): int(each.version) for each in proto.opset_import}
     if proto.ir_version < 3:  # which knew no opsets
         opsets.setdefault("", 1)
@@ -72,7 +91,7 @@ def import_model(proto: Any, files: Files | None = None, where: str = "") -> Imp
         if each.name in scope:
             raise FileError(f"the input {each.name!r} is there twice")
         what = f"the input {each.name!r}"
-        type = dims.type(each.type, what)
+        type = dims.type(types[each.name], what)
         if type is None:
             raise FileError(f"{what} has no type")
         if each.name in pairs.get("inputs", ()) and (complex_type := _complex(type)) is not None:
@@ -95,7 +114,11 @@ def import_model(proto: Any, files: Files | None = None, where: str = "") -> Imp
     graph.set_outputs(outputs)
     of_model: dict[str, str | int] = {key: getattr(proto, key) for key in MODEL_FIELDS if getattr(proto, key)}
     of_graph = {"doc_string": source.doc_string} if source.doc_string else {}
-    ends = list(map(_end, inputs)), list(map(_end, source.output))
+    # Sizes that are given make others known, so that what the file says of the outputs' is no more what they are.
+    ends = (
+        [_end(each, dims.told(types[each.name])) for each in inputs],
+        [_end(each, onnx.TypeProto() if given else each.type) for each in source.output],
+    )
     outside = files is not None and files.outside
     Interface("onnx", of_model, of_graph, *ends, model.docs, opsets.get("", 0), outside).keep(graph)
     return Imported(graph, [each.name for each in source.output], model.opaque)
@@ -142,9 +165,9 @@ def _complex(type: Type) -> Type | None:
 MODEL_FIELDS: Final = ("producer_name", "producer_version", "domain", "model_version", "doc_string")
 
 
-def _end(proto: Any) -> End:
-    type = base64.b64encode(proto.type.SerializeToString()).decode()
-    return End(type, proto.doc_string, {each.key: each.value for each in proto.metadata_props})
+def _end(proto: Any, type: Any) -> End:
+    props = {each.key: each.value for each in proto.metadata_props}
+    return End(base64.b64encode(type.SerializeToString()).decode(), proto.doc_string, props)
 
 
 def _constants(source: Any, files: Files | None) -> dict[str, Weight]:

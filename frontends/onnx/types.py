@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import onnx
@@ -11,9 +11,9 @@ import onnx
 from isthmus.frontends.onnx.names import check_texts
 from isthmus.ir import dtypes
 from isthmus.ir.cursor import parse_dim
-from isthmus.ir.dims import Dim
+from isthmus.ir.dims import Dim, resolve
 from isthmus.ir.dtypes import DType
-from isthmus.ir.errors import FileError, ParseError
+from isthmus.ir.errors import FileError, ParseError, UsageError
 from isthmus.ir.symbols import Symbols
 from isthmus.ir.types import Map, Optional, Sequence, Tensor, Type
 
@@ -50,12 +50,17 @@ class Dims:
     A name stands for a symbol of that name. One that is an expression of others that inputs have, such as ``N//2``, stands for
     that expression. Sizes without a name are symbols of their own. A size may be 0, as far as the file says.
 
+    Args:
+        symbols: the graph's.
+        numbers: what some names stand for.
+
     Attributes:
         named: what each name stands for.
     """
 
-    def __init__(self, symbols: Symbols) -> None:
+    def __init__(self, symbols: Symbols, numbers: Mapping[str, int] | None = None) -> None:
         self.symbols = symbols
+        self.numbers = dict(numbers or {})
         self.named: dict[str, Dim] = {}
 
     def declare(self, types: Iterable[Any]) -> None:
@@ -74,10 +79,21 @@ class Dims:
         found = self.named.get(name)
         if found is None:
             found = self._computed(name)
-            found = self.named[name] = self._own(name) if found is None else found
+            found = self.named[name] = self._own(name) if found is None else self._given(name, resolve(found))
         return found
 
+    def _given(self, name: str, computed: Dim) -> Dim:
+        """What a name stands for that is computed of others."""
+        number = self.numbers.get(name, computed)
+        if isinstance(computed, int) and number != computed:
+            raise UsageError(f"the size {name} cannot be {number}", expected=str(computed), found=str(number))
+        return number
+
     def _own(self, name: str) -> Dim:
+        if name in self.numbers:
+            symbol = self.symbols.declare(name, 0)
+            symbol.joined = self.numbers[name]  # for what is computed of it
+            return self.numbers[name]
         return self.symbols.fresh("d") if name in self.symbols.by_name else self.symbols.declare(name, 0).dim
 
     def _computed(self, name: str) -> Dim | None:
@@ -101,6 +117,19 @@ class Dims:
                 raise FileError(f"{what} has a size of {size}", expected="0 or more")
             return size
         return self.of_name(proto.dim_param) if proto.dim_param else self.symbols.fresh("u")
+
+    def told(self, proto: Any) -> Any:
+        """A type as the file tells it, with numbers in place of names that stand for such."""
+        tensor = proto.tensor_type
+        if not any(isinstance(self.named.get(dim.dim_param), int) for dim in tensor.shape.dim):
+            return proto
+        made = onnx.TypeProto()
+        made.CopyFrom(proto)
+        for dim in made.tensor_type.shape.dim:
+            number = self.named.get(dim.dim_param)
+            if isinstance(number, int):
+                dim.dim_value = number
+        return made
 
     def type(self, proto: Any, what: str, inside: bool = False) -> Type | None:
         """A type; None where the file does not tell one.
