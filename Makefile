@@ -22,6 +22,7 @@ lint: $(VENV)/.dev build/installed/.stamp
 bench: $(VENV)/.dev
 	PYTHONPATH=examples $(BIN)/python bench/compile.py
 	PYTHONPATH=examples $(BIN)/python bench/speed.py
+	PYTHONPATH=examples $(BIN)/python bench/simplify.py
 	$(BIN)/python bench/scale.py
 	$(BIN)/python bench/size.py
 

@@ -14,6 +14,7 @@ from isthmus.frontends.base import TensorSpec
 from isthmus.frontends.onnx import ops as ops
 from isthmus.frontends.onnx.conversion import Model, convert_nodes
 from isthmus.frontends.onnx.external import Files
+from isthmus.frontends.onnx.filled import fill
 from isthmus.frontends.onnx.given import fix
 from isthmus.frontends.onnx.names import check_texts, domain_of
 from isthmus.frontends.onnx.tensors import dense, weight_of
@@ -112,6 +113,7 @@ def import_model(
         together = each.name in pairs.get("outputs", ()) and _complex(value.type) is not None
         outputs.append(b.view_as_complex(value) if together else value)
     graph.set_outputs(outputs)
+    fill(graph)
     of_model: dict[str, str | int] = {key: getattr(proto, key) for key in MODEL_FIELDS if getattr(proto, key)}
     of_graph = {"doc_string": source.doc_string} if source.doc_string else {}
     # Sizes that are given make others known, so that what the file says of the outputs' is no more what they are.

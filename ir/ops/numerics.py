@@ -166,16 +166,19 @@ def held(dtype: DType, found: Sequence[Elements] | None) -> Sequence[Elements] |
 
 def _divisor(dim: Dim) -> Dim:
     lo, hi = dims.bounds(dim)
-    if lo <= 0 <= hi:
+    if lo < 0 < hi or lo == hi == 0:
         raise ZeroDivisionError
-    return dim
+    return dim  # by a size that is 0 nothing is divided
 
 
 def _div(x: Dim, y: Dim) -> Dim:
     quotient = dims.exact_quotient(x, _divisor(y))
-    if quotient is None and (dims.bounds(x)[0] < 0 or dims.bounds(y)[0] < 0):
-        raise ZeroDivisionError  # which way to round depends on signs that nobody knows
-    return x // y if quotient is None else quotient
+    if quotient is not None:
+        return quotient
+    if dims.bounds(y)[0] < 0:
+        x, y = -x, -y
+    # Rounded towards zero: what is not negative down, what is negative up.
+    return dims.maximum(x, 0) // y - dims.maximum(-x, 0) // y
 
 
 def _differ(x: Dim, y: Dim) -> int:

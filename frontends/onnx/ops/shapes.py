@@ -7,6 +7,7 @@ from typing import Any
 
 from isthmus.frontends.onnx import axes_by_data
 from isthmus.frontends.onnx.conversion import Conversion
+from isthmus.frontends.onnx.filled import filled
 from isthmus.frontends.onnx.sizes import places, sizes, vector
 from isthmus.frontends.onnx.table import converts
 from isthmus.ir import dtypes
@@ -62,6 +63,7 @@ def completed(c: Conversion, source: Sequence[Dim], wanted: Sequence[Dim], allow
         rest = product([dim for axis, dim in enumerate(result) if axis not in holes])
         if len(holes) > 1 or (rest.__class__ is int and rest == 0):
             raise c.malformed(f"what -1 stands for in the shape {list(wanted)} is not determined")
+        filled(c.b.graph, (dim for axis, dim in enumerate(result) if axis not in holes))
         result[holes[0]] = product(list(source)) // rest
     return result
 

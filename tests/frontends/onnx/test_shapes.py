@@ -29,10 +29,12 @@ def test_a_shape_computed_from_sizes_is_an_attribute() -> None:
         y = Reshape(x, t)
     }""")
     assert text(proto) == """\
-symbol N in [0, inf]
+symbol N
 symbol C in [0, inf]
 symbol H in [0, inf]
-symbol W in [0, inf]
+symbol W
+assume N >= 1
+assume W >= 1
 graph @main(%x: f32[N, C, H, W]) {
   %y: f32[N, C*H, W] = reshape(%x) {shape=[N, C*H, W]}
   return %y
@@ -198,3 +200,42 @@ def test_tile_along_one_axis() -> None:
     agrees(proto, [f32(3, 2)], wanted=[np.tile(f32(3, 2), (1, 3))])
     proto = model("(float[N, 2] x, float tiles) => (float y) <float axis = {0}> { y = Tile(x, tiles, axis) }", 5)
     agrees(proto, [f32(3, 2), np.float32(2)], wanted=[np.tile(f32(3, 2), (2, 1))])
+
+
+def test_a_size_of_one_more_than_what_is_halved_is_that_of_the_convolution() -> None:
+    """As PyTorch's exporter writes it; ONNX's division rounds towards zero, which only matters for a size of 0."""
+    proto = model("""(float[N, 1, H] x, float[4, 1, 3] w) => (float y)
+        <int64[1] one = {1}, int64[1] two = {2}, int64[1] zero = {0}, int64[1] rest = {-1}> {
+        c = Conv<strides = [2], pads = [1, 1]>(x, w)
+        n = Shape<start = 0, end = 1>(x)
+        h = Shape<start = 2>(x)
+        less = Sub(h, one)
+        half = Div(less, two)
+        size = Add(half, one)
+        t = Concat<axis = 0>(n, two, two, size)
+        apart = Reshape(c, t)
+        u = Concat<axis = 0>(n, rest)
+        y = Reshape(apart, u)
+    }""")
+    assert "shape=[N, 4*((H + 1)//2)]}" in text(proto)
+    agrees(proto, [f32(2, 1, 5), f32(4, 1, 3)], [f32(1, 1, 8), f32(4, 1, 3)])
+
+
+def test_what_may_be_empty_is_rounded_towards_zero() -> None:
+    proto = model("""(float[N] x) => (int64[1] y)
+        <int64[1] one = {1}, int64[1] two = {2}> {
+        n = Shape(x)
+        less = Sub(n, two)
+        y = Div(less, two)
+    }""")
+    agrees(proto, [f32(0)], [f32(1)], [f32(2)], [f32(5)])
+
+
+def test_only_what_every_run_reshapes_is_known_not_to_be_empty() -> None:
+    proto = model("""(float[N, C] x, bool b) => (float[P] y)
+        <int64[2] rest = {0, -1}> {
+        y = If(b) <then_branch = g () => (float[Q] p) <int64[1] all = {-1}>
+          { r = Reshape(x, rest) p = Reshape(r, all) },
+          else_branch = h () => (float[R] q) <int64[1] all = {-1}> { q = Reshape(x, all) }>
+    }""")
+    assert "symbol N in [0, inf]" in text(proto)
