@@ -94,7 +94,9 @@ class Rule(_Data):
         constant: inputs that must be constants.
         computed: inputs that must be none.
         numbers: the only numbers that constant inputs may hold.
-        most: the greatest number that a constant input may hold.
+        least: the least number that a constant input may hold.
+        most: the greatest one.
+        size: how many elements a constant input may have.
         values: the only values that attributes may have, number by number where they are lists.
         without: attributes that may not be given.
         inputs: how many inputs it may have; None for as many as the standard has.
@@ -108,7 +110,9 @@ class Rule(_Data):
     constant: tuple[str, ...] = ()
     computed: tuple[str, ...] = ()
     numbers: dict[str, tuple[int | float, ...]] = Field(default_factory=dict)
+    least: dict[str, int | float] = Field(default_factory=dict)
     most: dict[str, int | float] = Field(default_factory=dict)
+    size: dict[str, int] = Field(default_factory=dict)
     values: dict[str, tuple[Scalar, ...]] = Field(default_factory=dict)
     without: tuple[str, ...] = ()
     inputs: int | None = None
@@ -158,8 +162,12 @@ class Rule(_Data):
             return f"takes no constant {name}"
         if name in self.numbers and not all(item in self.numbers[name] for item in _flat(content)):
             return f"takes {name} {_list(self.numbers[name])} alone"
+        if name in self.least and any(item < self.least[name] for item in _flat(content)):
+            return f"takes {name} of at least {self.least[name]}"
         if name in self.most and any(item > self.most[name] for item in _flat(content)):
             return f"takes {name} of at most {self.most[name]}"
+        if name in self.size and content.size > self.size[name]:
+            return f"takes {name} of at most {_count(self.size[name], 'number')}"
         return None
 
 
@@ -217,12 +225,13 @@ class Profile(_Data):
                 yield f"ops.{name}: the standard has no such op"
                 continue
             names = {each for form in forms for each in form.names}
-            parameters = {each for form in forms for each in form.inputs}
+            parameters = {each for form in forms for each in (*form.inputs, *form.outputs)}
             attributes = {each for form in forms for each in form.attributes}
             for rule in rules:
                 for place, given, known in (
                     ("types", rule.types, parameters), ("ranks", rule.ranks, names), ("constant", rule.constant, names),
-                    ("computed", rule.computed, names), ("numbers", rule.numbers, names), ("most", rule.most, names),
+                    ("computed", rule.computed, names), ("numbers", rule.numbers, names), ("least", rule.least, names),
+                    ("most", rule.most, names), ("size", rule.size, names),
                     ("values", rule.values, attributes), ("without", rule.without, attributes),
                 ):  # fmt: skip
                     for each in given:
