@@ -203,6 +203,18 @@ def axes_beside_expanded(b: Builder, node: Node) -> Any:
     return b.expand(b.reshape(x, shape=kept), shape=new)
 
 
+@on("permute")
+def repeated_in_order(b: Builder, node: Node) -> Any:
+    """Axes that are turned, repeated and turned again may be turned at once."""
+    tile = sole_producer(node.operands[0])
+    x = tile.operands[0] if tile is not None and tile.op.name == "tile" else None
+    first = sole_producer(x)
+    if tile is None or x is None or (x.weight is None and (first is None or first.op.name != "permute")):
+        return None
+    perm = node.attrs["perm"]
+    return b.tile(b.permute(x, perm=perm), repeats=[tile.attrs["repeats"][axis] for axis in perm])
+
+
 @on("expand")
 def expansions(b: Builder, node: Node) -> Any:
     """Two expansions are one."""
@@ -269,7 +281,7 @@ def rejoined(b: Builder, node: Node) -> Any:
     axis, same = node.attrs["axis"] % max(rank, 1), b.graph.symbols.same
     runs: list[tuple[list[Value | None], Value | None, Dim, Dim]] = []  # operands, what they are parts of, from where, to where
     for operand in node.operands:
-        source, start, end = _part(operand, axis, rank)
+        source, start, end = part(operand, axis, rank)
         last = runs[-1] if runs else None
         if last is not None and source is not None and source is last[1] and same(last[3], start) is True:
             runs[-1] = ([*last[0], operand], source, last[2], end)
@@ -289,7 +301,7 @@ def rejoined(b: Builder, node: Node) -> Any:
     return parts[0] if len(parts) == 1 else b.concat(parts, axis=axis)
 
 
-def _part(value: Value | None, axis: int, rank: int) -> tuple[Value | None, Dim, Dim]:
+def part(value: Value | None, axis: int, rank: int) -> tuple[Value | None, Dim, Dim]:
     """What a value that has no other use is a part of along an axis, with the places where it begins and ends."""
     node = sole_producer(value)
     if node is None or value is None:
@@ -336,6 +348,6 @@ def lossless(source: DType, target: DType) -> bool:
 
 
 CHAINS: Final = (
-    layout, kept_axes, thin_unpool, permutations, split_axes, slices, axes_beside_expanded, expansions, implied_expansion,
-    concatenations, rejoined, casts,
+    layout, kept_axes, thin_unpool, permutations, split_axes, slices, repeated_in_order, axes_beside_expanded, expansions,
+    implied_expansion, concatenations, rejoined, casts,
 )  # fmt: skip

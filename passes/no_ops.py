@@ -12,7 +12,7 @@ from isthmus.ir.dims import Dim
 from isthmus.ir.graph import Node, Value, clone_node
 from isthmus.ir.op import Operand, Trait
 from isthmus.passes.keys import attrs_key
-from isthmus.passes.rules import on
+from isthmus.passes.rules import on, sole_producer
 
 LOOKED_INTO: Final = 1 << 20
 """Constants of up to so many bytes are looked into."""
@@ -216,6 +216,26 @@ def known_sequence(b: Builder, node: Node) -> Any:
     return b.concat(items, axis=axis)
 
 
+@on("where")
+def other_choice(b: Builder, node: Node) -> Any:
+    """A choice by what is not true: the other way round."""
+    source = node.operands[0].producer if node.operands[0] is not None else None
+    if source is None or source.op.name != "logical_not":
+        return None
+    return b.where(source.operands[0], node.operands[2], node.operands[1])
+
+
+@on("add")
+def added_negative(b: Builder, node: Node) -> Any:
+    """``-x + y``: a difference, bit for bit."""
+    for left, right in (node.operands, reversed(node.operands)):
+        source = sole_producer(left)
+        if source is not None and source.op.name == "neg":
+            return b.sub(right, source.operands[0])
+    return None
+
+
 NO_OPS: Final = (
-    nothing, neutral, neutral_parameter, twice, unused_index, holds, known_branch, known_optional, known_sequence,
+    nothing, neutral, neutral_parameter, twice, other_choice, added_negative, unused_index, holds, known_branch,
+    known_optional, known_sequence,
 )  # fmt: skip
