@@ -17,10 +17,15 @@ from itertools import chain
 from typing import Any, Final, TypeAlias, TypeVar
 
 from isthmus.ir.dtypes import is_dtype
+from isthmus.ir.errors import InferError
 
 T = TypeVar("T")
 INF: Final = math.inf
 Bound: TypeAlias = float  # an int, or plus or minus infinity
+MOST_TERMS: Final = 1 << 10
+"""No expression has more terms, and no product more factors."""
+MOST_TEXT: Final = 1 << 14
+"""No quotient, remainder, least or greatest is longer when it is written out."""
 
 
 _remembered: list[dict[Expr, Any]] = []
@@ -109,6 +114,8 @@ class Function:
         else:
             sign = "//" if kind == "floordiv" else " % "
             self.key = sign.join(_factor(arg) for arg in args)
+        if len(self.key) > MOST_TEXT:
+            raise _too_large()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Function) and self.kind == other.kind and self.args == other.args
@@ -178,7 +185,11 @@ class Expr:
             return Expr(tuple((monomial, coefficient * other) for monomial, coefficient in self.terms))
         if len(self.terms) == len(other.terms) == 1:
             (left, a), (right, b) = self.terms[0], other.terms[0]
+            if len(left) + len(right) > MOST_TERMS:
+                raise _too_large()
             return Expr(((tuple(sorted((*left, *right), key=_key)), a * b),))
+        if len(self.terms) * len(other.terms) > MOST_TERMS or _degree(self) + _degree(other) > MOST_TERMS:
+            raise _too_large()
         terms: dict[Monomial, int] = {}
         for left, a in self.terms:
             for right, b in other.terms:
@@ -210,6 +221,14 @@ class Expr:
         return None
 
 
+def _degree(dim: Expr) -> int:
+    return max(len(monomial) for monomial, _ in dim.terms)
+
+
+def _too_large() -> InferError:
+    return InferError(f"a size is an expression of more than {MOST_TERMS} terms", op="size")
+
+
 def _key(atom: Atom) -> str:
     return atom.key
 
@@ -231,6 +250,8 @@ def _normal(terms: Mapping[Monomial, int]) -> Dim:
         return 0
     if len(kept) == 1 and not kept[0][0]:
         return kept[0][1]
+    if len(kept) > MOST_TERMS:
+        raise _too_large()
     # Longer products first, constants last, then by name: the order in which people write polynomials.
     kept.sort(key=lambda term: (-len(term[0]), [atom.key for atom in term[0]]))
     return Expr(tuple(kept))

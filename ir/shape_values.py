@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from isthmus.ir.dims import Dim, product
+from isthmus.ir.errors import InferError
 from isthmus.ir.graph import Value
 from isthmus.ir.ops.numerics import FOLLOWED, MAX_FOLLOWED
 from isthmus.ir.types import Tensor
@@ -30,7 +31,10 @@ def elements(value: Value | None) -> tuple[Dim, ...] | None:
             stack += pending
         else:
             operands = [None if operand is None else known[operand] for operand in node.operands]
-            found = node.op.infer_value(node.call(), *operands)
+            try:
+                found = node.op.infer_value(node.call(), *operands)
+            except InferError:  # it comes to an expression that is too large
+                found = None
             for result in node.results:
                 known[result] = None if found is None else found[result.index]
     return known.get(value)

@@ -11,6 +11,7 @@ import numpy as np
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, bounds, floordiv, maximum, minimum, product, resolve, symbols
 from isthmus.ir.dtypes import i64
+from isthmus.ir.errors import InferError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Trait
 from isthmus.ir.ops.shape import broadcast_dims, kept
@@ -63,7 +64,10 @@ class DimArithmetic:
         if not any(_followed(result) for result in node.results):
             return False
         operands = [None if operand is None else known.get(operand) for operand in node.operands]
-        found = node.op.infer_value(node.call(), *operands)
+        try:
+            found = node.op.infer_value(node.call(), *operands)
+        except InferError:  # it comes to an expression that is too large
+            return False
         for result, elements in zip(node.results, found or (), strict=False):
             if elements is not None and _followed(result):
                 known[result] = tuple(map(resolve, elements))

@@ -13,7 +13,7 @@ from isthmus.ir import dtypes
 from isthmus.ir.cursor import parse_dim
 from isthmus.ir.dims import Dim, resolve
 from isthmus.ir.dtypes import DType
-from isthmus.ir.errors import FileError, ParseError, UsageError
+from isthmus.ir.errors import FileError, InferError, ParseError, UsageError
 from isthmus.ir.symbols import Symbols
 from isthmus.ir.types import Map, Optional, Sequence, Tensor, Type
 
@@ -102,7 +102,7 @@ class Dims:
             return None
         try:
             return parse_dim(name, self.symbols)
-        except (ParseError, RecursionError):
+        except (ParseError, InferError, RecursionError):
             return None
 
     def dim(self, proto: Any, what: str) -> Dim:
