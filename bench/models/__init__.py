@@ -24,7 +24,7 @@ class Entry:
     Attributes:
         name: as in the table.
         make: builds the model, in evaluation mode, with example inputs; seeds itself.
-        sizes: two settings of the dynamic sizes, by symbol, at which the compiled model is compared with eager.
+        sizes: settings of the dynamic sizes, by symbol, at which the compiled model is compared with eager.
     """
 
     name: str

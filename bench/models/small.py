@@ -248,7 +248,8 @@ SEQUENCE = {0: "N", 1: "S"}
 ENTRIES: list[Entry] = [
     entry("U-Net, bilinear", lambda: UNet(False), image(), ON_PLANES, PLANES),
     entry("U-Net, transposed", lambda: UNet(True), image(), ON_PLANES, PLANES),
-    entry("interpolation", Interpolated, image(), ON_PLANES, PLANES),
+    # Where the nearest element is that of a whole number of steps, the way that torch rounds tells which one it takes.
+    entry("interpolation", Interpolated, image(), ON_PLANES, (*PLANES, {"N": 1, "H": 198, "W": 230})),
     entry("ESPCN", ESPCN, image(1, 24), ON_PLANES, PLANES),
     entry("YOLO head", Detector, image(3, 64), ON_PLANES, ({"N": 1, "H": 96, "W": 80}, {"N": 3, "H": 71, "W": 33})),
     *(
