@@ -1,4 +1,4 @@
-"""The command line: ``isthmus compile``, ``show``, ``verify``, ``targets``.
+"""The command line: ``isthmus compile``, ``simplify``, ``show``, ``verify``, ``targets``.
 
 Exit codes: 0 all is well, 1 the model was refused or disagrees, 2 the command was wrong.
 """
@@ -76,14 +76,14 @@ def _names(text: str | None) -> list[str] | None:
 
 
 def _inputs(specs: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Example arguments from ``SPEC`` (by position) and ``name=SPEC`` (by keyword)."""
+    """Example arguments from ``SPEC`` (by position) and ``name=SPEC`` (by keyword); inputs of files have names of all kinds."""
     from isthmus.specs import spec
 
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for text in specs:
         name, equals, rest = text.partition("=")
-        if equals and name.strip().isidentifier():
+        if equals and "[" not in name:
             kwargs[name.strip()] = spec(rest)
         else:
             args.append(spec(text))
@@ -103,26 +103,36 @@ def _options(pairs: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+_INPUT = click.option(
+    "--input", "inputs", multiple=True, metavar="SPEC",
+    help="An example argument, such as f32[N,3,224,224]; by keyword as name=SPEC. A name in place of a number makes that size "
+         "dynamic; of a model file, a number fixes a size that the file leaves open.",
+)  # fmt: skip
+_OPSET = click.option("--opset", type=int, help="Version of the target's operator set.")
+_OPTION = click.option("-O", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Another option.")
+_STRICT = click.option("--strict", is_flag=True, help="What the model takes for granted about sizes is an error.")
+_QUIET = click.option("--quiet", is_flag=True, help="Say nothing but errors.")
+_JSON_OUT = click.option("--json", "as_json", is_flag=True, callback=_wants_json, help="Print JSON.")
+
+
 def _model(command: F) -> F:
     """The arguments that say which model, on which inputs, for which target."""
     for decorate in reversed((
         click.argument("model"),
-        click.option("--input", "inputs", multiple=True, metavar="SPEC",
-                     help="An example argument, such as f32[N,3,224,224]; by keyword as name=SPEC. A name in place of a "
-                          "number makes that size dynamic."),
+        _INPUT,
         click.option("--kwargs", metavar="JSON", help="What to call MODEL with to build the model."),
         click.option("--weights", metavar="FILE", help="A .safetensors file, or a .pt file with a state dict."),
         click.option("--meta", is_flag=True, help="Build the model on the meta device: its content is in --weights alone, a "
                      ".safetensors file or the .safetensors.index.json of several."),
         click.option("--target", default="onnx", show_default=True, help="See `isthmus targets`."),
-        click.option("--opset", type=int, help="Version of the target's operator set."),
-        click.option("-O", "--option", "options", multiple=True, metavar="NAME=VALUE", help="Another option."),
+        _OPSET,
+        _OPTION,
         click.option("--dynamic", metavar="JSON", help="Dynamic sizes, such as {\"x\": {\"0\": \"N\"}}."),
         click.option("--input-names", metavar="A,B", help="Names for the inputs."),
         click.option("--output-names", metavar="A,B", help="Names for the outputs."),
-        click.option("--strict", is_flag=True, help="What the model takes for granted about sizes is an error."),
-        click.option("--quiet", is_flag=True, help="Say nothing but errors."),
-        click.option("--json", "as_json", is_flag=True, callback=_wants_json, help="Print JSON."),
+        _STRICT,
+        _QUIET,
+        _JSON_OUT,
     )):  # fmt: skip
         command = decorate(command)
     return command
@@ -132,13 +142,15 @@ class _Request:
     """The options that all commands with a model share, and what follows from them."""
 
     def __init__(
-        self, model: str, inputs: Sequence[str], kwargs: str | None, weights: str | None, meta: bool, target: str,
-        opset: int | None, options: Sequence[str], dynamic: str | None, input_names: str | None, output_names: str | None,
-        strict: bool, quiet: bool, as_json: bool,
+        self, model: str, inputs: Sequence[str], options: Sequence[str], opset: int | None, strict: bool, quiet: bool,
+        as_json: bool, target: str = "onnx", kwargs: str | None = None, weights: str | None = None, meta: bool = False,
+        dynamic: str | None = None, input_names: str | None = None, output_names: str | None = None,
     ) -> None:  # fmt: skip
         self.model, self.weights, self.meta, self.quiet, self.as_json = model, weights, meta, quiet, as_json
         if meta and weights is None:
             raise UsageError("--meta needs --weights: the model has no content of its own")
+        if self.is_file and (told := [option for option, value in (("--kwargs", kwargs), ("--weights", weights)) if value]):
+            raise UsageError(f"{' and '.join(told)} cannot go with a file, which holds the whole model", found=model)
         self.build = _json(kwargs, "--kwargs", dict)
         args, keywords = _inputs(inputs)
         extra = {**({} if opset is None else {"opset": opset}), **({"strict": True} if strict else {}), **_options(options)}
@@ -147,13 +159,27 @@ class _Request:
             "output_names": _names(output_names), "dynamic_shapes": _int_keys(_json(dynamic, "--dynamic", object)), **extra,
         }  # fmt: skip
 
+    @property
+    def is_file(self) -> bool:
+        """Whether the model is a file that a frontend reads."""
+        from isthmus.compiler import FILES
+
+        return Path(self.model).suffix in FILES
+
+    def made(self) -> Any:
+        """The model, or the path of its file."""
+        if self.is_file:
+            return Path(self.model)
+        from isthmus.models import build
+
+        return build(self.model, self.build, None if self.meta else self.weights, meta=self.meta)
+
     def lower(self, until: Any, tell: Callable[[str], None]) -> Any:
         """Builds the model, captures and lowers it."""
         from isthmus.compiler import lower
-        from isthmus.models import build
 
         tell(f"building {self.model}")
-        model = build(self.model, self.build, None if self.meta else self.weights, meta=self.meta)
+        model = self.made()
         weights = self.weights if self.meta else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", IsthmusWarning)  # the report tells
@@ -188,7 +214,7 @@ def _progress(quiet: bool) -> Iterator[Callable[[str], None]]:
 def _seed_note(request: _Request) -> str | None:
     from isthmus.models import SEED
 
-    return None if request.weights else f"no --weights given: the model's own, made with seed {SEED}"
+    return None if request.weights or request.is_file else f"no --weights given: the model's own, made with seed {SEED}"
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -196,7 +222,7 @@ def _seed_note(request: _Request) -> str | None:
 def main() -> None:
     """Turns models into something that runs elsewhere.
 
-    MODEL is module:callable or file.py:callable; a class or function is called to make the model.
+    MODEL is module:callable or file.py:callable; a class or function is called to make the model. Or it is an .onnx file.
     """
 
 
@@ -231,6 +257,46 @@ def compile_command(output: str, no_verify: bool, **given: Any) -> None:
         if verified is not None:
             click.echo(f"\n{verified}")
         click.echo(f"\nwrote {', '.join(map(str, files))}")
+
+
+@main.command()
+@click.argument("source", metavar="IN.onnx")
+@click.argument("output", metavar="OUT.onnx")
+@_INPUT
+@_OPSET
+@_OPTION
+@click.option("--verify", is_flag=True, help="Compare with the original on fresh inputs before anything is written.")
+@_STRICT
+@_QUIET
+@_JSON_OUT
+def simplify(source: str, output: str, verify: bool, **given: Any) -> None:
+    """Write an ONNX model with fewer nodes: the same inputs, outputs and numbers, at its own opset or another.
+
+    OUT may be IN. Weights that lie outside do so again.
+    """
+    request = _Request(source, **given)
+    if Path(source).suffix != ".onnx":
+        raise UsageError("simplify takes an .onnx file", found=source)
+    if not output or Path(output).is_dir():
+        raise UsageError("OUT must name a file", found=f"the folder {output}" if output else "nothing")
+    from isthmus.compiler import emit
+    from isthmus.simplifying import told
+
+    verified = None
+    with _progress(request.quiet) as tell:
+        captured, report, backend = request.lower("legal", tell)
+        tell("emit")
+        net = emit(captured, report, backend)
+        if verify:
+            tell("verify")
+            verified = net.verify()
+        tell("save")
+        found = told(captured, report, net.artefact, net.save(output))
+    if request.as_json:
+        more = {"verified": verified.model_dump(mode="json") if verified else None}
+        click.echo(json.dumps({"ok": True, **found.model_dump(mode="json"), **more}))
+    elif not request.quiet:
+        click.echo("\n\n".join(map(str, filter(None, (verified, found)))))
 
 
 @main.command()

@@ -20,6 +20,7 @@ from isthmus.compiled import Compiled
 from isthmus.ir.checks import assumptions, read_integers
 from isthmus.ir.errors import CaptureError, IsthmusWarning, UsageError
 from isthmus.passes import PassRecord, cleanup_passes, count_nodes, default_passes, legalize, run_passes
+from isthmus.passes.fold import GROWTH
 from isthmus.pruning import early_exit, pruned
 from isthmus.report import PassReport, Report
 
@@ -167,10 +168,11 @@ def lower(
     report.capture_seconds = dict(captured.seconds)
     report.notes += captured.notes
     report.nodes["captured"] = count_nodes(graph)
+    growth = GROWTH if captured.growth is None else captured.growth
     if until != "captured":
         tell("passes")
         with _stage(report, "passes"):
-            records = run_passes(graph, default_passes() if passes is None else passes, verify=verify_ir)
+            records = run_passes(graph, default_passes(growth) if passes is None else passes, verify=verify_ir)
         report.passes += map(_told, records)
         report.nodes["passes"] = count_nodes(graph)
     if until == "legal":
@@ -179,7 +181,7 @@ def lower(
             record = _legalize(captured, backend)
         report.legalized = dict(record.counts)
         with _stage(report, "cleanup"):
-            records = run_passes(graph, cleanup_passes(), verify=verify_ir)
+            records = run_passes(graph, cleanup_passes(growth), verify=verify_ir)
         report.passes += map(_told, [record, *records])
         report.nodes["legal"] = count_nodes(graph)
     report.inputs = {name: str(value.type) for name, value in zip(captured.input_names, graph.inputs, strict=True)}

@@ -66,6 +66,8 @@ class Captured(ABC):
         perhaps_empty: sizes that nobody gave a least one, and for which the graph holds down to 0. Where a target has a
             worse form for what may be empty, or none, they may be taken to be 1 at least.
         integers: the symbols that are the integer in an input of one element, and the place of that input.
+        growth: the part of its weights by which the model may grow for constants in place of what computes them: nothing, where
+            it comes from a file, which is not to grow; None where it does not matter.
     """
 
     graph: Graph
@@ -79,6 +81,7 @@ class Captured(ABC):
     weights: Sequence[Weight] = ()
     perhaps_empty: Sequence[Symbol] = ()
     integers: Mapping[Symbol, int] = field(default_factory=dict)
+    growth: float | None = None
 
     @abstractmethod
     def check(self) -> None:

@@ -6,7 +6,7 @@ from isthmus.passes.cse import CommonSubexpressions
 from isthmus.passes.dead_code import DeadCode
 from isthmus.passes.dims import DimArithmetic
 from isthmus.passes.driver import Pass, PassRecord, Phase, Pipeline, count_nodes, flatten, run_pass, run_passes
-from isthmus.passes.fold import Fold
+from isthmus.passes.fold import GROWTH, Fold
 from isthmus.passes.fuse import Fuse
 from isthmus.passes.legalize import Target, legalize
 from isthmus.passes.rewrite import Rewriting
@@ -20,29 +20,33 @@ __all__ = [
 ]  # fmt: skip
 
 
-def default_pipeline() -> Pipeline:
-    """What happens to a graph between a frontend and legalization, as phases of new passes."""
+def default_pipeline(growth: float = GROWTH) -> Pipeline:
+    """What happens to a graph between a frontend and legalization, as phases of new passes.
+
+    Args:
+        growth: the part of its weights by which a model may grow for constants in place of nodes that compute them; see `Fold`.
+    """
     return (
         Phase(
             "canonicalize",
-            (DimArithmetic(), Canonicalize(), Fold(), CommonSubexpressions(), DeadCode()),
+            (DimArithmetic(), Canonicalize(), Fold(growth), CommonSubexpressions(), DeadCode()),
             before="a valid graph",
             after="no op without effect, no constant that is not folded (where that does not grow the model), nothing twice",
         ),
         Phase(
             "fuse",
-            (Fuse(), FoldBatchNorm(), Canonicalize(), Fold(), CommonSubexpressions(), DeadCode()),
+            (Fuse(), FoldBatchNorm(), Canonicalize(), Fold(growth), CommonSubexpressions(), DeadCode()),
             before="what the phase before gave: patterns are written for canonical forms",
             after="coarse ops where fine ones spelt them; no batch norm behind a layer of which it can be a part",
         ),
     )
 
 
-def default_passes() -> list[Pass]:
+def default_passes(growth: float = GROWTH) -> list[Pass]:
     """The passes of `default_pipeline`, in order."""
-    return flatten(default_pipeline())
+    return flatten(default_pipeline(growth))
 
 
-def cleanup_passes() -> list[Pass]:
+def cleanup_passes(growth: float = GROWTH) -> list[Pass]:
     """New passes for a graph that was just legalized: they only remove nodes or make constants of them, so it stays legal."""
-    return [Fold(), CommonSubexpressions(), DeadCode()]
+    return [Fold(growth), CommonSubexpressions(), DeadCode()]

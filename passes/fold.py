@@ -32,8 +32,8 @@ EAGER_ELEMENTS: Final = 1024
 """Results up to this many elements are computed at once."""
 FREE_BYTES: Final = 256
 """What a constant may take without replacing others: less than the node that made it takes in a file, names included."""
-GROWTH: Final = 32
-"""A model may grow by one part in so many for the sake of nodes that go together."""
+GROWTH: Final = 1 / 32
+"""A model may grow by this part of its weights for the sake of nodes that go together."""
 MOST_BYTES: Final = 1 << 28
 """Nothing larger is computed on the way to a constant, unless the weights of the model are larger themselves."""
 
@@ -124,22 +124,27 @@ class Fold:
 
     A node is folded when it is pure, its operands are constants, its attributes hold no open symbols, and its results take
     no more bytes than the constants that nothing else uses (or `FREE_BYTES`). An `expand` of a scalar therefore stays.
-    Nodes that hang together are folded, too, as long as all that does not add more than one part in `GROWTH` to the weights.
+    Nodes that hang together are folded, too, as long as all that does not make the weights grow by more than a part of them.
+
+    Args:
+        growth: that part.
     """
 
     name = "fold"
 
-    def __init__(self) -> None:
+    def __init__(self, growth: float = GROWTH) -> None:
+        self.growth = growth
         self.counts: Counter[str] = Counter()
 
     def apply(self, graph: Graph) -> None:
         """Folds, in nested graphs too."""
-        _Folding(graph, self.counts).run()
+        _Folding(graph, self.counts, self.growth).run()
 
 
 class _Folding:
-    def __init__(self, graph: Graph, counts: Counter[str]) -> None:
+    def __init__(self, graph: Graph, counts: Counter[str], growth: float) -> None:
         self.graph = graph
+        self.growth = growth
         self.counts = counts
         self.lazy: dict[Node, int] = {}  # nodes folded but not computed, numbered in order
         self.attrs: dict[Node, dict[str, Any]] = {}
@@ -207,7 +212,7 @@ class _Folding:
             for other in others:
                 members[home] += members[other]
                 component.update(dict.fromkeys(members.pop(other), home))
-        left = self.held // GROWTH
+        left = int(self.held * self.growth)
         paid: set[Node] = set()
         for nodes in members.values():
             inside: set[Any] = set(nodes)

@@ -51,7 +51,7 @@ _IN_FUNCTIONS: Final = frozenset((dtypes.f32, dtypes.i64, dtypes.i32, dtypes.boo
 
 def nearest(opset: int) -> int:
     """The opset that is written, of all those that are, for a model of this one."""
-    return min(max(opset, OLDEST), NEWEST)
+    return int(min(max(opset, OLDEST), NEWEST))
 
 
 def enum(dtype: DType) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,17 @@ class OnnxCaptured(Captured):
         for file in self.files.opened.values() if self.files is not None else ():
             file.check()
 
+    def op_counts(self) -> dict[str, int]:
+        """How many nodes the file has of each op, those in functions and nested graphs included."""
+        found: Counter[str] = Counter()
+        work = [self.original.proto.graph, *self.original.proto.functions]
+        while work:
+            for node in work.pop().node:
+                found[node.op_type] += 1
+                for each in node.attribute:
+                    work += [*each.graphs, *([each.g] if each.HasField("g") else ())]
+        return dict(found)
+
     def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
         names = self.original.inputs
         found = _by_name(names, args, kwargs or {})
@@ -78,7 +90,7 @@ def _by_name(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any
         UsageError: there is no such input.
     """
     if len(args) == 1 and isinstance(args[0], Mapping) and not kwargs:  # all of them in one dict
-        args, kwargs = (), args[0]
+        return _by_name(names, (), args[0])
     if len(args) > len(names):
         raise UsageError(f"the model takes {len(names)} inputs", expected=", ".join(names), found=str(len(args)))
     found = {**kwargs, **dict(zip(names, args, strict=False))}
@@ -175,7 +187,7 @@ def capture(
     notes = [f"{'.'.join(filter(None, op))} stays an opaque node: {why}" for op, why in imported.opaque.items()]
     captured = OnnxCaptured(
         graph, _renamed(names, input_names, "input"), _renamed(imported.output_names, output_names, "output"), notes,
-        {"import": time.perf_counter() - began}, weights=list(graph.weights()),
+        {"import": time.perf_counter() - began}, weights=list(graph.weights()), growth=0.0,
     )  # fmt: skip
     captured.imported, captured.original, captured.files = imported, Original(proto, path, names, files), files
     # A file says no least sizes; what its ops give for no elements is what the same ops will give.
