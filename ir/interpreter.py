@@ -84,7 +84,7 @@ class _Interpreter:
             raise
         except KeyError as error:
             raise EvaluationError(f"nothing binds {error}", op=node.op.name, location=node.location) from error
-        except (ArithmeticError, ValueError, IndexError, TypeError) as error:
+        except (ArithmeticError, ValueError, IndexError, TypeError, MemoryError) as error:
             raise EvaluationError(str(error), op=node.op.name, location=node.location) from error
         results = found if isinstance(found, tuple) else (found,)
         if len(results) != len(node.results):

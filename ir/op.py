@@ -233,6 +233,12 @@ def _no_run(graph: Graph, arguments: Sequence[Any]) -> list[Any]:
     raise RuntimeError("regions can only be run while evaluating")
 
 
+HELD: Final = 64
+"""For how many multiplications an element counts that an evaluation holds besides operands and results."""
+ENDLESS: Final = 1 << 62
+"""More multiplications than anybody waits for."""
+
+
 def _no_size(dim: Dim) -> int | None:
     return dim if isinstance(dim, int) else None
 
@@ -317,6 +323,16 @@ class Op:
         from isthmus.ir.interpreter import evaluate_decomposed
 
         return evaluate_decomposed(self, call, operands)
+
+    def effort(self, call: Call) -> int:
+        """About how many multiplications `evaluate` takes, where those are more than the results have elements.
+
+        An element of what is held on the way counts for `HELD`; `ENDLESS` stands for what the types do not tell.
+
+        Args:
+            call: the attributes hold plain integers here, and the types concrete shapes.
+        """
+        return 0
 
     def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
         """The same in finer ops: the result, or a tuple; NotImplemented when there is no finer form.

@@ -37,9 +37,12 @@ GROWTH: Final = 1 / 32
 MOST_BYTES: Final = 1 << 28
 """Nothing larger is computed on the way to a constant, unless the weights of the model are larger themselves."""
 
+EFFORT: Final = 1 << 33
+"""Multiplications that folding may take in all: seconds. What takes more is left to whoever runs the model."""
+
 _ANY: Final = 1 << 62
 
-_FAILURES: Final = (IsthmusError, ArithmeticError, ValueError, IndexError, TypeError, KeyError)
+_FAILURES: Final = (IsthmusError, ArithmeticError, ValueError, IndexError, TypeError, KeyError, MemoryError)
 _NEVER: Final = Trait.CONSTANT | Trait.RANDOM | Trait.EFFECT
 
 
@@ -146,6 +149,7 @@ class _Folding:
         self.graph = graph
         self.growth = growth
         self.counts = counts
+        self.effort = EFFORT
         self.lazy: dict[Node, int] = {}  # nodes folded but not computed, numbered in order
         self.attrs: dict[Node, dict[str, Any]] = {}
         self.holders: Counter[Hashable] = Counter(
@@ -182,6 +186,10 @@ class _Folding:
         attrs = {name: attributes.map_dims(value, resolve) for name, value in node.attrs.items()}
         if any(True for value in attrs.values() for _ in attributes.symbols_in(value)):
             return False
+        effort = node.op.effort(Call(node.op, [resolved(x.type) if x is not None else None for x in node.operands], attrs))
+        if effort > self.effort:
+            return False
+        self.effort -= effort
         self.attrs[node] = attrs
         types = [resolved(result.type) for result in node.results]
         room = _ANY if node in self.paid else max(FREE_BYTES, self.dying_bytes(node))
@@ -231,6 +239,7 @@ class _Folding:
             and not node.regions
             and all(value is None or value.producer in known or value.weight is not None for value in node.operands)
             and all(isinstance(result.type, Tensor) and _is_static(result.type) for result in node.results)
+            and all(result.tensor.dtype.kind != "string" for result in node.results)  # their length is not known
             and all(_bytes(result.tensor) <= max(MOST_BYTES, self.held) for result in node.results)
             and not any(True for value in node.attrs.values() for _ in attributes.symbols_in(value))
         )
@@ -251,7 +260,7 @@ class _Folding:
             arrays = Step(node.op, self.attrs[node], (), 0).run(operands)
         except _FAILURES:
             return False  # it fails the same way when the model runs, where its error belongs
-        if len(arrays) != len(node.results) or sum(array.nbytes for array in arrays) > room:
+        if len(arrays) != len(node.results) or sum(map(_held, arrays)) > room:
             return False
         values = self.constants(node, [weight(np.array(array)) for array in arrays])
         if any(disagreement(old, new) for old, new in zip(node.results, values, strict=True)):
@@ -340,6 +349,11 @@ class _Folding:
             self.lazy.pop(node)
             node.erase()
             self.retire(producer for producer in producers if producer not in self.lazy)
+
+
+def _held(array: Array) -> int:
+    """The bytes that an array takes, its texts included."""
+    return array.nbytes + (sum(len(str(text)) for text in array.flat) if array.dtype == object else 0)
 
 
 def _is_static(type: Tensor) -> bool:

@@ -5,6 +5,7 @@ Tensors are ``[N, C, spatial...]``. `pads` lists the begins of all spatial axes,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 
 from isthmus.ir.attributes import INT, INTS
 from isthmus.ir.dims import Dim
-from isthmus.ir.op import Call, Op, Sample, operands, register, rng, sample
+from isthmus.ir.op import HELD, Call, Op, Sample, operands, register, rng, sample
 from isthmus.ir.ops.numerics import compute
 from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Array
@@ -73,6 +74,18 @@ def steps(offset: Sequence[int], counts: Sequence[int], strides: Sequence[int], 
     return (..., *(slice(o * d, o * d + (n - 1) * s + 1, s) for o, n, s, d in parts))
 
 
+def volume(shape: Sequence[Dim]) -> int:
+    """The number of elements of a shape that is known."""
+    return math.prod(size for size in shape if isinstance(size, int))
+
+
+def room(shape: Sequence[Dim], pads: Sequence[int]) -> int:
+    """What `padded` adds to the effort of an evaluation."""
+    axes = len(pads) // 2
+    sizes = [size + pads[axis] + pads[axis + axes] for axis, size in enumerate(shape[len(shape) - axes :])]
+    return HELD * volume(shape[: len(shape) - axes]) * volume(sizes)
+
+
 def padded(x: Array, pads: Sequence[int], fill: Any = 0) -> Array:
     """The array with its spatial axes padded."""
     if not any(pads):
@@ -121,6 +134,11 @@ class Conv(Op):
             return _with_bias(_conv(x, weight, call["strides"], call["pads"], call["dilations"], call["groups"]), bias)
 
         return compute(function, *(operand for operand in operands if operand is not None))
+
+    def effort(self, call: Call) -> int:
+        (result,), weight = self.infer(call), call.shape(1)
+        assert isinstance(result, Tensor)
+        return room(call.shape(0), call["pads"]) + volume(result.shape or ()) * volume(weight[1:])
 
     def samples(self) -> Iterable[Sample]:
         def conv(*shapes: tuple[int, ...], note: str, dtype: Any = np.float32, **attrs: Any) -> Sample:
@@ -204,6 +222,11 @@ class ConvTranspose(Op):
         if any(isinstance(size, int) and size < 1 for size in sizes):
             raise call.error("the padding leaves nothing of the result", found=f"sizes {sizes}")
         return sizes
+
+    def effort(self, call: Call) -> int:
+        (result,), x, weight = self.infer(call), call.shape(0), call.shape(1)
+        assert isinstance(result, Tensor)
+        return room(result.shape or (), call["pads"]) + HELD * volume(x) * volume(weight[1:])
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
         def function(x: Any, weight: Any, *bias: Any) -> Any:

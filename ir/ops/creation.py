@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from isthmus.ir import dtypes
 from isthmus.ir.attributes import DIM, DTYPE, INT
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, bounds, ceildiv, maximum
+from isthmus.ir.errors import EvaluationError
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, sample
 from isthmus.ir.ops.numerics import MAX_FOLLOWED, Elements, held
 from isthmus.ir.shape_values import elements
@@ -54,6 +55,10 @@ class Arange(Op):
         yield sample(stop=3, dtype=dtypes.bf16, note="bf16")
 
 
+MOST: Final = 1 << 28
+"""No range that data asks for is longer."""
+
+
 @register
 class Range(Op):
     """``start, start + delta, ...`` up to, not including, `limit`, which are data.
@@ -83,6 +88,8 @@ class Range(Op):
         else:
             start, limit, delta = float(start), float(limit), float(delta)
             count = max(0, math.ceil((limit - start) / delta))
+        if count > MOST:
+            raise EvaluationError(f"a range of {count} numbers is too long", expected=f"up to {MOST}")
         return (start + np.arange(count) * delta).astype(operands[0].dtype)
 
     def samples(self) -> Iterable[Sample]:

@@ -12,8 +12,8 @@ from isthmus.ir import dims
 from isthmus.ir.attributes import BOOL, FLOAT, INT, INTS, choice
 from isthmus.ir.dims import Dim, bounds
 from isthmus.ir.dtypes import bool_, i64
-from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
-from isthmus.ir.ops.conv import spatial, vector
+from isthmus.ir.op import ENDLESS, HELD, Call, Op, Sample, Trait, operands, register, rng, sample
+from isthmus.ir.ops.conv import spatial, vector, volume
 from isthmus.ir.ops.numerics import compute, wide
 from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Array
@@ -45,6 +45,9 @@ class NonMaxSuppression(Op):
         call.unify(boxes[1], 4, "the last size of boxes and 4")
         call.unify(boxes[0], count, "the numbers of boxes and of scores")
         return (Tensor(i64, (call.fresh("u", 0, bounds(count)[1]),)),)
+
+    def effort(self, call: Call) -> int:
+        return HELD * volume(call.shape(0)[:1]) ** 2
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
         boxes, scores = map(wide, operands)
@@ -240,6 +243,10 @@ class RoiAlign(Op):
         call.unify(rois[1], 4, "the last size of rois and 4")
         call.unify(rois[0], count, "the numbers of rois and of batch")
         return (Tensor(call.dtype(0), (count, x[1], *call["output_size"])),)
+
+    def effort(self, call: Call) -> int:
+        ratio = call["sampling_ratio"]  # without one the boxes themselves say how many samples there are
+        return HELD * volume(call.shape(1)[:1]) * volume(call["output_size"]) * ratio**2 if ratio else ENDLESS
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
         def function(x: Any, rois: Any, batch: Any) -> Any:

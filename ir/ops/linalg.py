@@ -13,6 +13,7 @@ from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, product
 from isthmus.ir.graph import Value
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
+from isthmus.ir.ops.conv import volume
 from isthmus.ir.ops.numerics import compute
 from isthmus.ir.types import Tensor, Type
 
@@ -42,6 +43,11 @@ class MatMul(Op):
             return (Tensor(x.dtype, left[:-1]),)
         batch = left[:-2] if len(y) == 2 else call.broadcast(left[:-2], y[:-2])
         return (Tensor(x.dtype, (*batch, left[-2], y[-1])),)
+
+    def effort(self, call: Call) -> int:
+        (result,), inner = self.infer(call), call.shape(0)[-1]
+        assert isinstance(result, Tensor)
+        return volume((*(result.shape or ()), inner))
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
         return compute(np.matmul, *operands)
@@ -87,6 +93,9 @@ class Linear(Op):
                 call.unify(weight[0], bias[0], "output sizes")
         return (Tensor(x.dtype, (*x.shape[:-1], weight[0])),)
 
+    def effort(self, call: Call) -> int:
+        return volume(call.shape(0)) * volume(call.shape(1)[:1])
+
     def evaluate(self, call: Call, *operands: Any) -> Any:
         x, weight, bias = operands
         if bias is None:
@@ -123,6 +132,9 @@ class Det(Op):
             raise call.error("expects matrices", found=str(x))
         call.unify(shape[-2], shape[-1], "rows and columns")
         return (Tensor(x.dtype, shape[:-2]),)
+
+    def effort(self, call: Call) -> int:
+        return volume((*call.shape(0), call.shape(0)[-1]))
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
         return compute(np.linalg.det, *operands)
@@ -186,6 +198,9 @@ class Einsum(Op):
     def infer(self, call: Call) -> Sequence[Type]:
         equation = _Equation(call)
         return (Tensor(call.dtype(0), tuple(equation.sizes[letter] for letter in equation.output)),)
+
+    def effort(self, call: Call) -> int:
+        return volume(list(_Equation(call).sizes.values()))
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
         return compute(lambda *xs: np.einsum(call["equation"], *xs), *operands[0])

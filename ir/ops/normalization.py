@@ -14,9 +14,9 @@ import numpy as np
 
 from isthmus.ir import dims
 from isthmus.ir.attributes import FLOAT, INT
-from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
+from isthmus.ir.op import HELD, Call, Op, Sample, Trait, operands, register, rng, sample
 from isthmus.ir.ops.activations import in_float32
-from isthmus.ir.ops.conv import vector
+from isthmus.ir.ops.conv import vector, volume
 from isthmus.ir.ops.numerics import wide
 from isthmus.ir.types import Type
 
@@ -307,6 +307,10 @@ class LocalResponseNorm(Normalization):
         if call["size"] < 1:
             raise call.error(f"a size of {call['size']}", expected="1 or more")
         return (call.tensor(0),)
+
+    def effort(self, call: Call) -> int:
+        batch, channels, *rest = call.shape(0)
+        return HELD * volume([batch, channels + call["size"], *rest]) + volume([*call.shape(0), call["size"]])
 
     def function(self, call: Call, *operands: Any) -> Any:
         (x,), size = operands, call["size"]

@@ -17,7 +17,7 @@ from isthmus.ir.attributes import BOOL, DIMS, INT, INTS, choice
 from isthmus.ir.dims import Dim
 from isthmus.ir.dtypes import i64
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
-from isthmus.ir.ops.conv import offsets, padded, spatial, steps, window_count
+from isthmus.ir.ops.conv import offsets, padded, room, spatial, steps, volume, window_count
 from isthmus.ir.ops.numerics import compute, divide, lowest, wide
 from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Array
@@ -57,6 +57,17 @@ def cover(call: Call, x: Array, fill: Any, dilations: Sequence[int]) -> tuple[Ar
     return padded(x, pads, fill), counts
 
 
+def windowed(call: Call) -> int:
+    """The effort of going through all windows of a pool, each place in them after the other."""
+    (result, *_) = call.op.infer(call)
+    assert isinstance(result, Tensor)
+    kernel, strides, pads = (call[name] for name in ("kernel", "strides", "pads"))
+    # Rounding up may take one more stride than the padding has.
+    return room(call.shape(0), [*pads[: len(kernel)], *map(sum, zip(pads[len(kernel) :], strides, strict=True))]) + volume(
+        result.shape or ()
+    ) * volume(kernel)
+
+
 _WINDOW: Final = {"kernel": INTS, "strides": INTS, "pads": INTS, "dilations": INTS, "ceil_mode": BOOL(False)}
 
 
@@ -94,6 +105,9 @@ class MaxPool(Op):
     def infer(self, call: Call) -> Sequence[Type]:
         return (Tensor(call.dtype(0), pooled(call, "dilations")),)
 
+    def effort(self, call: Call) -> int:
+        return windowed(call)
+
     def evaluate(self, call: Call, *operands: Any) -> Any:
         def function(x: Any) -> Any:
             full, counts = cover(call, x, lowest(x.dtype), call["dilations"])
@@ -124,6 +138,9 @@ class MaxPoolWithIndex(Op):
     def infer(self, call: Call) -> Sequence[Type]:
         shape = pooled(call, "dilations")
         return (Tensor(call.dtype(0), shape), Tensor(i64, shape))
+
+    def effort(self, call: Call) -> int:
+        return windowed(call)
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
         (x,) = operands
@@ -226,6 +243,9 @@ class AvgPool(Op):
 
     def infer(self, call: Call) -> Sequence[Type]:
         return (Tensor(call.dtype(0), pooled(call)),)
+
+    def effort(self, call: Call) -> int:
+        return windowed(call)
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
         def function(x: Any) -> Any:
