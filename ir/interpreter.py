@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,21 +20,26 @@ from isthmus.ir.types import Optional, Tensor, Type
 from isthmus.ir.types import Sequence as SequenceType
 
 Listener = Callable[[Node, Sequence[Any]], None]
+Foreign = Callable[[Node, Sequence[Any]], tuple[Any, ...]]
+"""Given a node of an op that the table does not know, and its operands' contents, gives those of its results."""
 
 
-def run(graph: Graph, inputs: Sequence[Any], listener: Listener | None = None) -> list[Any]:
+def run(
+    graph: Graph, inputs: Sequence[Any], listener: Listener | None = None, foreign: Foreign | None = None,
+) -> list[Any]:  # fmt: skip
     """The outputs of a graph on these inputs.
 
     Args:
         graph: a graph at the top.
         inputs: an array for each tensor input, a list for each sequence, None for an absent optional.
         listener: called with each node and its results' content, right after it was evaluated.
+        foreign: evaluates `custom` nodes; without it they cannot be.
 
     Raises:
         EvaluationError: an input does not fit its type, sizes contradict each other or what the graph assumes, or a
             node cannot be evaluated.
     """
-    interpreter = _Interpreter(listener)
+    interpreter = _Interpreter(listener, foreign)
     dims: dict[Symbol, int] = {}
     interpreter.enter(graph, _arrays(graph, inputs), dims)
     check_sizes(graph.symbols, dims)
@@ -43,9 +49,10 @@ def run(graph: Graph, inputs: Sequence[Any], listener: Listener | None = None) -
 class _Interpreter:
     """The values computed so far. Values are unique in the whole model, so one table serves all nested graphs."""
 
-    def __init__(self, listener: Listener | None) -> None:
+    def __init__(self, listener: Listener | None, foreign: Foreign | None) -> None:
         self.env: dict[Value, Any] = {}
         self.listener = listener
+        self.foreign = foreign
         self.dying: dict[Graph, dict[Node, list[Value]]] = {}
 
     def enter(self, graph: Graph, arguments: Sequence[Any], dims: dict[Symbol, int]) -> None:
@@ -74,10 +81,15 @@ class _Interpreter:
 
         operands = [None if value is None else self.env[value] for value in node.operands]
         try:
-            attrs = {name: attributes.map_dims(attr, concrete) for name, attr in node.attrs.items()}
+            attrs = {
+                name: attr if node.op.attributes[name] is attributes.TYPES else attributes.map_dims(attr, concrete)
+                for name, attr in node.attrs.items()  # types of results have symbols that the results bind
+            }
             call = Call(node.op, [type_of(x) for x in operands], attrs, node.regions, None, node.operands)
             call.run = lambda region, arguments: self.region(region, arguments, dims)
             call.size = size
+            if self.foreign is not None:
+                call.foreign = partial(self.foreign, node)
             found = node.op.evaluate(call, *node.op.group(operands))
         except IsthmusError as error:
             error.location = error.location or node.location

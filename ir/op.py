@@ -18,7 +18,7 @@ from isthmus.ir import dtypes
 from isthmus.ir.attributes import REQUIRED, Attribute
 from isthmus.ir.dims import Dim, Expr
 from isthmus.ir.dtypes import DType
-from isthmus.ir.errors import InferError
+from isthmus.ir.errors import EvaluationError, InferError
 from isthmus.ir.symbols import Symbols
 from isthmus.ir.types import Tensor, Type
 
@@ -124,9 +124,10 @@ class Call:
         values: the operands themselves, flat, where there is a graph already; empty otherwise.
         run: evaluates one of the regions on arrays, in `evaluate` alone.
         size: the number that a dim outside the attributes stands for, None while that is not known; in `evaluate` alone.
+        foreign: evaluates an op that the table does not know, on its operands; in `evaluate` alone.
     """
 
-    __slots__ = ("attrs", "op", "regions", "run", "size", "symbols", "types", "values")
+    __slots__ = ("attrs", "foreign", "op", "regions", "run", "size", "symbols", "types", "values")
 
     def __init__(
         self,
@@ -145,6 +146,7 @@ class Call:
         self.values = values
         self.run: Callable[[Graph, Sequence[Any]], list[Any]] = _no_run
         self.size: Callable[[Dim], int | None] = _no_size
+        self.foreign: Callable[[Sequence[Any]], tuple[Any, ...]] = _no_foreign
 
     def __getitem__(self, attribute: str) -> Any:
         return self.attrs[attribute]
@@ -241,6 +243,10 @@ ENDLESS: Final = 1 << 62
 
 def _no_size(dim: Dim) -> int | None:
     return dim if isinstance(dim, int) else None
+
+
+def _no_foreign(operands: Sequence[Any]) -> tuple[Any, ...]:
+    raise EvaluationError("nobody here knows the op")
 
 
 @dataclass(frozen=True)

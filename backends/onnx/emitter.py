@@ -365,14 +365,19 @@ class Emitter:
         return name
 
     def _tell_sizes(self, value: Value, name: str) -> None:
-        """Writes down a type with symbolic sizes: a runtime that does not know that two are equal fuses less.
+        """Writes down a type with symbolic sizes: a runtime that does not know that two are equal fuses less; and that of a
+        result of another domain's op.
 
-        Readers infer the other types by themselves.
+        Readers infer the other types by themselves. Those of ``ai.onnx.ml`` are left to them as well: where onnxruntime knows
+        that sizes agree, its Normalizer writes over its input, and loses the signs.
         """
         type, scope = value.type, self.scopes[-1]
-        if value in self._wanted or name not in scope.made or not isinstance(type, Tensor) or type.shape is None:
+        made = self._fresh.get(name)
+        domain = "" if made is None else made[0].domain
+        if value in self._wanted or name not in scope.made or domain == "ai.onnx.ml":
             return
-        if not all(isinstance(dim, int) for dim in type.shape):
+        sizes = type.shape or () if isinstance(type, Tensor) else ()
+        if domain or not all(isinstance(dim, int) for dim in sizes):
             scope.proto.value_info.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(type)))
 
     def _rename(self, name: str, value: Value) -> str:

@@ -106,12 +106,14 @@ class Evaluator:
     def __init__(self, model: bytes | bytearray | Path) -> None:
         from onnx.reference import ReferenceEvaluator
 
+        from isthmus.backends.onnx.more_ops import MORE
+
         proto = onnx.load(model) if isinstance(model, Path) else onnx.ModelProto.FromString(bytes(model))
         pairs = json.loads(next((each.value for each in proto.metadata_props if each.key == COMPLEX), "{}"))
         self._inputs = [(each.name, each.name in pairs.get("inputs", ())) for each in proto.graph.input]
         self._complex_outputs = [each.name in pairs.get("outputs", ()) for each in proto.graph.output]
         try:
-            self._evaluator = ReferenceEvaluator(proto)
+            self._evaluator = ReferenceEvaluator(proto, new_ops=MORE)
         except Exception as error:  # it raises whatever its ops raise
             raise EvaluationError(f"ONNX's evaluator refuses the model: {error}") from error
 

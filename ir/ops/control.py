@@ -304,7 +304,8 @@ class Composite(Op):
 class Custom(Op):
     """An op that isthmus does not know: named by domain and name, with results of the given types.
 
-    It has neither evaluation nor decomposition, and nothing is assumed about it, so it is not folded or merged.
+    Nothing is assumed about it, so it is not folded or merged, and it has no decomposition; who runs the graph may know how to
+    evaluate it.
 
     The last operands are what its attributes use of what is around them, by the names in `captures`. `absent` are the places
     among its results that nothing stands at, `opsets` the versions of the domains that it and its attributes use. An attribute
@@ -321,6 +322,9 @@ class Custom(Op):
 
     def infer(self, call: Call) -> Sequence[Type]:
         return call["types"]  # type: ignore[no-any-return]
+
+    def evaluate(self, call: Call, *operands: Any) -> Any:
+        return call.foreign(operands[0])
 
 
 # ---- regions

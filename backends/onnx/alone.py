@@ -1,0 +1,48 @@
+"""Nodes that isthmus has no op for, evaluated by ONNX's own evaluator: each as a model of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from isthmus.backends.onnx.backend import OnnxBackend, OnnxOptions
+from isthmus.backends.onnx.opsets import DEFAULT
+from isthmus.backends.onnx.runtime import Evaluator
+from isthmus.ir.errors import EvaluationError
+from isthmus.ir.graph import Graph, Node, Value, clone_node
+
+
+class Alone:
+    """A `custom` node as a model of its own.
+
+    Args:
+        node: the node.
+
+    Raises:
+        EvaluationError: ONNX's evaluator does not know the op.
+        UnsupportedError: it has no form in ONNX.
+    """
+
+    def __init__(self, node: Node) -> None:
+        held = node.attrs["attributes"]
+        # What onnx 1.23 has wrong: products of pairwise probabilities are summed up, and the greatest element is one of absolute
+        # values.
+        if node.attrs["name"] == "SVMClassifier" and len(held.get("prob_a", ())) > 1:
+            raise EvaluationError("ONNX's evaluator gives wrong probabilities for more than two classes")
+        if node.attrs["name"] == "Normalizer" and held.get("norm", "MAX") == "MAX":
+            raise EvaluationError("ONNX's evaluator takes absolute values for the greatest element, which the standard does not")
+        assert node.graph is not None
+        graph = Graph("alone", node.graph.symbols)
+        values = dict.fromkeys(value for value in node.operands if value is not None)
+        given: dict[Value, Value] = {value: graph.add_input(value.type, f"x{index}") for index, value in enumerate(values)}
+        copy = clone_node(node, given)
+        graph.insert(copy, None)
+        graph.set_outputs(copy.results)
+        self._places = [node.operands.index(value) for value in values]
+        opset = node.attrs["opsets"].get("", DEFAULT)
+        backend = OnnxBackend(OnnxOptions(opset=opset, metadata=False, profile="onnx"))
+        self._run = Evaluator(backend.emit(graph).serialize())
+
+    def __call__(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """The results on these operands; see `Evaluator`."""
+        return tuple(self._run([operands[place] for place in self._places]))
