@@ -235,6 +235,8 @@ def _no_run(graph: Graph, arguments: Sequence[Any]) -> list[Any]:
     raise RuntimeError("regions can only be run while evaluating")
 
 
+MOST_AXES: Final = 64
+"""No tensor has more, as in numpy."""
 HELD: Final = 64
 """For how many multiplications an element counts that an evaluation holds besides operands and results."""
 ENDLESS: Final = 1 << 62
@@ -461,9 +463,13 @@ class Op:
             position += count
 
     def infer_checked(self, call: Call) -> Sequence[Type]:
-        """`check`, then `infer`."""
+        """`check`, then `infer`; no result has more than `MOST_AXES` axes."""
         self.check(call)
-        return self.infer(call)
+        found = self.infer(call)
+        for type in found:
+            if type.__class__ is Tensor and len(type.shape or ()) > MOST_AXES:  # type: ignore[attr-defined]
+                raise call.error(f"the result has more than {MOST_AXES} axes")
+        return found
 
     def __repr__(self) -> str:
         return self.name

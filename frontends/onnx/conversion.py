@@ -42,8 +42,14 @@ Enter = Callable[[Builder, list[Value]], Sequence[Value]]
 
 FILE_IS_WRONG: Final = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What converters run into at nodes that break the standard in ways that none of them looks for."""
-MOST_NODES: Final = 1 << 19
-"""Functions that call functions may come to any number of nodes; with these, models are as large as they get."""
+FEW: Final = 1 << 16
+MOST: Final = 1 << 18
+"""Functions that call functions may come to any number of nodes. So many are always fine, and no more than so many where the
+file itself has far fewer."""
+COPIES: Final = 256
+"""How often each node of a file may be in the model."""
+LARGEST: Final = (1 << 63) - 1
+"""No size is larger."""
 DEEPEST: Final = 48
 """No graph is in more others, functions counted: readers of protobuf give up before."""
 
@@ -76,7 +82,9 @@ class Model:
         calling: the functions whose bodies are being converted.
         depth: how many nested graphs those are in that are being converted.
         docs: the doc strings of nodes, by name.
-        counted: how many nodes were converted; those of functions and nested graphs each time.
+        most: how many nodes functions and nested graphs may come to.
+        counted: how many nodes of functions and nested graphs were converted, each of them each time.
+        followed: the elements of small integer tensors, by how much was assumed of sizes when they were found.
     """
 
     opsets: Mapping[str, int]
@@ -89,7 +97,9 @@ class Model:
     calling: tuple[tuple[str, str, str], ...] = ()
     depth: int = 0
     docs: dict[str, str] = field(default_factory=dict)
+    most: Callable[[], int] = lambda: MOST
     counted: list[int] = field(default_factory=lambda: [0])
+    followed: dict[int, dict[Value, tuple[Dim, ...] | None]] = field(default_factory=dict)
 
 
 class Conversion:
@@ -157,7 +167,10 @@ class Conversion:
         content = self.known(value)
         if content is not None and content.dtype.kind in "iu":
             return tuple(int(number) for number in content.reshape(-1))
-        return elements(value)
+        assumed = len(self.b.graph.symbols.assumptions)
+        if assumed not in self.model.followed:
+            self.model.followed.clear()  # more is known of sizes by now
+        return elements(value, self.model.followed.setdefault(assumed, {}))
 
     def need(self, value: Value | None, what: str) -> tuple[Dim, ...]:
         """`numbers`, where the IR has no form for others.
@@ -240,6 +253,16 @@ def attribute(model: Model, proto: Any) -> Any:
     return tuple(found) if isinstance(found, list) else found
 
 
+def most_nodes(proto: Any) -> int:
+    """How many nodes the functions and nested graphs of a model may come to."""
+    graphs, count = [proto.graph], sum(len(function.node) for function in proto.functions)
+    while graphs:
+        nodes = graphs.pop().node
+        count += len(nodes)
+        graphs += [graph for node in nodes for each in node.attribute for graph in (each.g, *each.graphs) if graph.node]
+    return max(4 * count, min(MOST, FEW + COPIES * count))
+
+
 def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: Scope) -> None:
     """Converts nodes in order, and adds the values of their results to the scope.
 
@@ -250,9 +273,10 @@ def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: Scope)
     for proto in protos:
         check_texts(proto.name, proto.op_type, proto.domain, proto.overload, proto.doc_string, *proto.input, *proto.output)
         b.location = Location(model.where, 0, proto.name or proto.op_type)
-        model.counted[0] += 1
-        if model.counted[0] > MOST_NODES and (model.calling or model.depth):
-            raise FileError(f"functions and nested graphs come to more than {MOST_NODES} nodes", location=b.location)
+        if model.calling or model.depth:
+            model.counted[0] += 1
+            if model.counted[0] > FEW and model.counted[0] > model.most():
+                raise FileError(f"functions and nested graphs come to more than {model.most()} nodes", location=b.location)
         if proto.doc_string and proto.name:
             model.docs[proto.name] = proto.doc_string
         inputs = []
@@ -299,7 +323,11 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
             node.erase()
         reason = str(error) if isinstance(error, Opaque) else "the rank of an input is not known"
         return opaque(model, b, proto, inputs, scope, reason, getattr(error, "types", None))
-    return (found,) if isinstance(found, Value) else tuple(found)
+    results = (found,) if isinstance(found, Value) else tuple(found)
+    for type in (value.type for value in results if value is not None):
+        if isinstance(type, Tensor) and any(dim.__class__ is int and dim > LARGEST for dim in type.shape or ()):  # type: ignore[operator]
+            raise FileError("a size is more than 64 bits hold", op=op_of(proto), location=b.location, found=str(type))
+    return results
 
 
 def _ranked(value: Value | None) -> bool:

@@ -6,13 +6,14 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import onnx
 
 from isthmus.frontends.base import TensorSpec
 from isthmus.frontends.onnx import ops as ops
-from isthmus.frontends.onnx.conversion import Model, convert_nodes
+from isthmus.frontends.onnx.conversion import Model, convert_nodes, most_nodes
 from isthmus.frontends.onnx.external import Files
 from isthmus.frontends.onnx.filled import fill
 from isthmus.frontends.onnx.given import fix
@@ -84,7 +85,7 @@ def import_model(
     if proto.ir_version < 3:  # which knew no opsets
         opsets.setdefault("", 1)
     functions = {(domain_of(each), each.name, each.overload): each for each in proto.functions}
-    model = Model(opsets, files, dims, told_types(proto, dims), functions, where=where)
+    model = Model(opsets, files, dims, told_types(proto, dims), functions, where=where, most=cache(lambda: most_nodes(proto)))
     b = Builder(graph, None, Location(where, 0, "initializers"))
     pairs = _pairs(graph)
     scope: dict[str, Value | None] = {}

@@ -17,6 +17,8 @@ from isthmus.ir.weights import ArrayWeight, Weight
 
 MOST_ELEMENTS: Final = 1 << 40
 """No tensor of a file has more elements: beyond that a size is a lie or a mistake."""
+MOST_DENSE: Final = 1 << 30
+"""No sparse tensor takes more bytes when it is written out."""
 
 
 def weight_of(proto: Any, files: Files | None) -> Weight:
@@ -78,6 +80,9 @@ def dense(proto: Any, files: Files | None) -> Weight:
     what = f"the sparse tensor {proto.values.name!r}"
     if any(size < 0 for size in shape) or math.prod(shape) > MOST_ELEMENTS:
         raise FileError(f"{what} has the sizes {list(shape)}")
+    nbytes = math.prod(shape) * values.itemsize
+    if nbytes > MOST_DENSE:
+        raise FileError(f"{what} takes {nbytes} bytes once it is written out", expected=f"up to {MOST_DENSE}")
     result = np.zeros(shape, values.dtype)
     try:
         if indices.ndim == 2:

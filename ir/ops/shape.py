@@ -10,7 +10,7 @@ import numpy as np
 
 from isthmus.ir.attributes import BOOL, DIMS, INTS
 from isthmus.ir.dims import Dim, bounds, floordiv, product, same
-from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
+from isthmus.ir.op import MOST_AXES, Call, Op, Sample, Trait, operands, register, rng, sample
 from isthmus.ir.ops.numerics import Elements, follow
 from isthmus.ir.shape_values import elements
 from isthmus.ir.types import Tensor, Type
@@ -229,6 +229,8 @@ class DynamicReshape(Op):
         shape = _shape_operand(call)
         if shape is None:
             return (Tensor(x.dtype, None),)
+        if len(shape) > MOST_AXES:
+            raise call.error(f"the result has more than {MOST_AXES} axes", found=str(len(shape)))
         if call["keep"]:
             shape = kept(shape, x.shape)  # type: ignore[arg-type]
         holes = [axis for axis, dim in enumerate(shape) if dim is None or (dim.__class__ is int and dim == -1)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from isthmus.frontends.onnx.conversion import Conversion
 from isthmus.frontends.onnx.ops.control import COUNT, turning
@@ -69,6 +69,10 @@ def concat(c: Conversion, items: Value, *, axis: int, new_axis: int = 0) -> Valu
     return made
 
 
+MOST_PIECES: Final = 1 << 12
+"""A tensor that is split into more pieces stays one op."""
+
+
 @converts("SplitToSequence")
 def split(c: Conversion, x: Value, parts: Value | None = None, *, axis: int = 0, keepdims: int = 1) -> Value:
     """Pieces of a tensor as a list: of one each (with the axis or without), of equal size but the last, or of given sizes."""
@@ -82,7 +86,8 @@ def split(c: Conversion, x: Value, parts: Value | None = None, *, axis: int = 0,
         if isinstance(size, int) and isinstance(chunk, int):
             if chunk < 1:
                 raise c.malformed(f"splits into pieces of {chunk}")
-            sizes = tuple(min(chunk, size - start) for start in range(0, size, chunk))
+            starts = range(0, size, chunk)
+            sizes = tuple(min(chunk, size - start) for start in starts) if len(starts) <= MOST_PIECES else None
         else:
             sizes = None
     if sizes is None:
