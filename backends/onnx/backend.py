@@ -24,6 +24,7 @@ from isthmus.backends.onnx import (
     indexing,
     neural,
     opsets,
+    plainer,
     pooling,
     quantization,
     random,
@@ -142,6 +143,8 @@ class OnnxBackend(base.Backend):
         return self._probe_of(self.opset)
 
     def legal(self, node: Node) -> str | None:
+        if not self.profile.constant_nodes and plainer.is_known(node):
+            return f"the profile {self.profile.name} takes no nodes of constants alone"
         return self._probe.reason(node)
 
     def remedy(self, node: Node) -> str | None:
@@ -157,7 +160,9 @@ class OnnxBackend(base.Backend):
         return f"choose the profile {' or '.join(takers)}, if another runtime is to read the file" if takers else None
 
     def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
-        found: Any = table.lower(node.op.name, self.opset, b, node)
+        found: Any = plainer.lower(b, node) if not self.profile.plain else None
+        if found is None:
+            found = table.lower(node.op.name, self.opset, b, node)
         if found is None:
             found = widen.lower(self.legal, WIDER, b, node)
         if found is None:
@@ -174,6 +179,9 @@ class OnnxBackend(base.Backend):
         """An input or output that no node has to do with is seen by no other check."""
         ends = [("input", value) for value in graph.inputs] + [("output", value) for value in graph.outputs]
         found = [(what, value, self._probe.storable(value, f"{what}s")) for what, value in ends]
+        if not self.profile.unused_inputs:
+            unused = f"the profile {self.profile.name} takes no inputs that nothing uses"
+            found += [("input", value, unused) for value in graph.inputs if not value.uses]
         refusals = [Refusal(reason, op=what, location=value.location) for what, value, reason in found if reason is not None]
         if refusals:
             raise UnsupportedError(f"{len(refusals)} of the inputs and outputs cannot be carried over to onnx", refusals)

@@ -32,6 +32,9 @@ DEEPEST = 29
 """How many graphs may be in one another: readers of protobuf give up at 100 messages, a nested graph takes three and the
 types of its outputs up to nine."""
 
+LOOKED_AT = 64
+"""So many nodes are looked at to find that constants alone give a value."""
+
 FUNCTIONS = "isthmus"
 """The domain of local functions."""
 
@@ -94,6 +97,7 @@ class Emitter:
         self._names: dict[Value, str] = {}
         self._types: dict[str, DType] = {}
         self._shapes: dict[str, tuple[Dim, ...]] = {}
+        self._fixed: set[str] = set()  # names of what constants alone give
         self._taken: set[str] = set()
         self._counters: dict[str, int] = {}
         self._constants: dict[object, str] = {}
@@ -247,9 +251,11 @@ class Emitter:
         filled = [name or "" for name in inputs]
         while filled and not filled[-1]:
             filled.pop()
-        for used in filled:
+        own = op_type in self.profile.own_constants
+        for index, used in enumerate(filled):
             if used in self._contents:
-                self.initializers[used] = self._contents[used]
+                name_here = self.unique(used) if own else used
+                filled[index], self.initializers[name_here] = name_here, self._contents[used]
         scope = self.scopes[-1]
         label = self._node_name(name)
         node = scope.proto.node.add(op_type=op_type, name=label, input=filled, output=outputs, domain=domain or None)
@@ -325,7 +331,9 @@ class Emitter:
     def _given(self, name: str) -> Given:
         """What is known of an input of a node."""
         weight = self._contents.get(name)
-        return Given(self._shapes.get(name), None) if weight is None else Given(weight.shape, weight)
+        if weight is None:
+            return Given(self._shapes.get(name), fixed=name in self._fixed)
+        return Given(weight.shape, weight, fixed=True)
 
     def node(self, node: Node) -> None:
         """Emits one node of the IR, and names its results."""
@@ -542,6 +550,7 @@ class Probe(Emitter):
             scope.sizes.clear()
         self._types.clear()
         self._shapes.clear()
+        self._fixed.clear()
         self._constants.clear()  # their types went with the others
         self._contents.clear()
         operands: list[str | None] = []
@@ -551,6 +560,8 @@ class Probe(Emitter):
                 self._note(f"operand{index}", value.type)
                 if value.weight is not None:
                     self._contents[f"operand{index}"] = value.weight
+                elif not self.profile.plain and is_fixed(value):
+                    self._fixed.add(f"operand{index}")
         for value in (*node.operands, *node.results):
             reason = None if value is None else self.storable(value)
             if reason is not None:
@@ -571,4 +582,19 @@ class Probe(Emitter):
         first = opsets.since(type.dtype)
         if first > self.opset:
             return f"the element type {type.dtype} needs opset {first}"
-        return self.profile.value(value.type, kind if value.weight is None else "constants")
+        return None if self.profile.plain else self.profile.value(value.type, "constants" if is_fixed(value) else kind)
+
+
+def is_fixed(value: Value) -> bool:
+    """Whether constants alone give a value, so that folding may make it one; not of what takes many nodes to make."""
+    work = [value]
+    for _ in range(LOOKED_AT):
+        if not work:
+            return True
+        each = work.pop()
+        node = each.producer
+        if each.weight is None and (node is None or Trait.PURE not in node.op.traits or node.regions):
+            return False
+        if node is not None:
+            work += [operand for operand in node.operands if operand is not None and operand.weight is None]
+    return False

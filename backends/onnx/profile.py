@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError, model_validator
 
@@ -25,8 +25,7 @@ from isthmus.ir.errors import UsageError
 from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Weight
 
-Kind = Literal["tensors", "inputs", "outputs", "constants"]
-
+Shape: TypeAlias = "tuple[Dim, ...] | None"
 Kind = Literal["tensors", "inputs", "outputs", "constants"]
 
 BUILT_IN: Final = ("onnxruntime", "onnx", "opencv", "tensorrt-parser")
@@ -78,10 +77,11 @@ class Tensors(_Data):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is known of an input of a node: its shape, and its content, where it is a constant."""
+    """What is known of an input of a node: its shape; its content, where it is a constant; whether it may become one."""
 
-    shape: tuple[Dim, ...] | None
-    content: Weight | None
+    shape: Shape
+    content: Weight | None = None
+    fixed: bool = False
 
 
 class Rule(_Data):
@@ -101,7 +101,8 @@ class Rule(_Data):
         without: attributes that may not be given.
         inputs: how many inputs it may have; None for as many as the standard has.
         results: how many results may be used.
-        alike: whether all inputs must have the same shape.
+        alike: what the shapes of inputs may differ in: so many of the last axes, or the attribute ``axis``; None where they
+            may as the standard has it.
     """
 
     refused: str | None = None
@@ -117,7 +118,7 @@ class Rule(_Data):
     without: tuple[str, ...] = ()
     inputs: int | None = None
     results: int | None = None
-    alike: bool = False
+    alike: int | Literal["axis"] | None = None
 
     def objection(
         self, signature: opsets.Signature, types: Mapping[str, DType], inputs: Sequence[Given | None],
@@ -138,8 +139,8 @@ class Rule(_Data):
             if given is not None and (found := self._of_input(signature, index, given)) is not None:
                 return found
         shapes = [given.shape for given in inputs if given is not None]
-        if self.alike and any(not _same_shape(shapes[0], shape) for shape in shapes[1:]):
-            return "broadcasts nothing"
+        if self.alike is not None and any(not _alike(shapes[0], shape, self.alike, attrs) for shape in shapes[1:]):
+            return "takes inputs of one shape alone" + (" but for the axis" if self.alike == "axis" else "")
         given_attrs = {key: value for key, value in attrs.items() if value is not None}
         for key in self.without:
             if key in given_attrs:
@@ -156,10 +157,10 @@ class Rule(_Data):
         ranks = self.ranks.get(name)
         if ranks is not None and shape is not None and len(shape) not in ranks:
             return f"takes {name} of rank {_list(ranks)} alone"
+        if name in self.computed and given.fixed:
+            return f"takes no constant {name}"
         if content is None:
             return f"takes {name} as a constant alone" if name in self.constant else None
-        if name in self.computed:
-            return f"takes no constant {name}"
         if name in self.numbers and not all(item in self.numbers[name] for item in _flat(content)):
             return f"takes {name} {_list(self.numbers[name])} alone"
         if name in self.least and any(item < self.least[name] for item in _flat(content)):
@@ -183,6 +184,9 @@ class Profile(_Data):
         opsets: the oldest and the newest opset.
         ir_version: the newest version of the file format.
         sizes: whether sizes of tensors may differ from run to run (``any``) or are numbers (``known``).
+        unused_inputs: whether inputs may be there that nothing uses.
+        constant_nodes: whether it takes nodes whose inputs are all constants.
+        own_constants: ops whose constants may be no other node's as well.
         functions: whether it takes local functions.
         custom: whether it takes ops of other domains.
         others: whether it takes ops that are not named below.
@@ -199,6 +203,9 @@ class Profile(_Data):
     opsets: tuple[int, int] = (opsets.OLDEST, opsets.NEWEST)
     ir_version: int | None = None
     sizes: Literal["any", "known"] = "any"
+    unused_inputs: bool = True
+    constant_nodes: bool = True
+    own_constants: frozenset[str] = frozenset()
     functions: bool = True
     custom: bool = True
     others: Literal["take", "refuse"] = "take"
@@ -298,12 +305,13 @@ def _flat(content: Weight) -> Sequence[Any]:
     return content.array().reshape(-1).tolist()  # type: ignore[no-any-return]
 
 
-def _same_shape(one: tuple[Dim, ...] | None, other: tuple[Dim, ...] | None) -> bool:
-    return one is not None and other is not None and len(one) == len(other) and all(map(_surely, one, other))
-
-
-def _surely(one: Dim, other: Dim) -> bool:
-    return same(one, other) is True
+def _alike(one: Shape, other: Shape, but: int | Literal["axis"], attrs: Mapping[str, Any]) -> bool:
+    """Whether shapes are surely the same, but for so many of the last axes, or for the attribute ``axis``."""
+    if one is None or other is None or len(one) != len(other):
+        return False
+    rank = len(one)
+    free = {(attrs.get("axis") or 0) % rank} if but == "axis" else set(range(rank - but, rank))
+    return all(same(*pair) is True for axis, pair in enumerate(zip(one, other, strict=True)) if axis not in free)
 
 
 def _count(number: int, noun: str) -> str:
