@@ -176,7 +176,8 @@ def test_a_function_that_calls_itself_is_refused() -> None:
 
 
 def test_functions_that_double_and_double_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversion, "MOST_NODES", 1000)
+    monkeypatch.setattr(conversion, "FEW", 100)
+    monkeypatch.setattr(conversion, "MOST", 1000)
     functions = "\n".join(
         f'<opset_import: ["mine" : 1], domain: "mine"> F{n}(a) => (c) {{ b = mine.F{n + 1}(a) c = mine.F{n + 1}(b) }}'
         for n in range(40)
