@@ -24,6 +24,9 @@ COMPLEX: Final = "isthmus.complex"
 class Session:
     """A model that is ready to run.
 
+    Attributes:
+        inputs: the names of its inputs, in order.
+
     Args:
         model: the file's content, or its path.
         weights: initializers that are kept in memory beside it, by name.
@@ -60,9 +63,9 @@ class Session:
             )
         except Exception as error:  # onnxruntime's errors have no common base of their own
             raise EvaluationError(f"onnxruntime refuses the model: {error}") from error
-        self._inputs = [node.name for node in self._session.get_inputs()]
+        self.inputs = [node.name for node in self._session.get_inputs()]
         if overridable := {node.name for node in self._session.get_overridable_initializers()}:
-            self._inputs = _in_order(model, overridable.union(self._inputs))
+            self.inputs = _in_order(model, overridable.union(self.inputs))
         self._outputs = [node.name for node in self._session.get_outputs()]
         types = [node.type for node in (*self._session.get_inputs(), *self._session.get_outputs())]
         pairs = json.loads(self._session.get_modelmeta().custom_metadata_map.get(COMPLEX, "{}"))
@@ -77,10 +80,10 @@ class Session:
             UsageError: another number of inputs than the model has.
             EvaluationError: onnxruntime refuses them.
         """
-        if len(inputs) != len(self._inputs):
-            expected = ", ".join(self._inputs)
-            raise UsageError(f"the model takes {len(self._inputs)} inputs", expected=expected, found=str(len(inputs)))
-        feeds = dict(zip(self._inputs, inputs, strict=True))
+        if len(inputs) != len(self.inputs):
+            expected = ", ".join(self.inputs)
+            raise UsageError(f"the model takes {len(self.inputs)} inputs", expected=expected, found=str(len(inputs)))
+        feeds = dict(zip(self.inputs, inputs, strict=True))
         feeds.update({name: _as_pairs(np.asarray(feeds[name])) for name in self._complex_inputs})
         try:
             if self._plain:
@@ -96,6 +99,9 @@ class Session:
 class Evaluator:
     """A model that ONNX's own evaluator runs: slowly, and what no runtime has.
 
+    Attributes:
+        inputs: the names of its inputs, in order.
+
     Args:
         model: the file's content, or its path.
 
@@ -110,7 +116,10 @@ class Evaluator:
 
         proto = onnx.load(model) if isinstance(model, Path) else onnx.ModelProto.FromString(bytes(model))
         pairs = json.loads(next((each.value for each in proto.metadata_props if each.key == COMPLEX), "{}"))
-        self._inputs = [(each.name, each.name in pairs.get("inputs", ())) for each in proto.graph.input]
+        # Before IR version 4 every initializer is an input as well.
+        constants = {each.name for each in proto.graph.initializer} if proto.ir_version < 4 else ()
+        self.inputs = [each.name for each in proto.graph.input if each.name not in constants]
+        self._complex_inputs = frozenset(pairs.get("inputs", ()))
         self._complex_outputs = [each.name in pairs.get("outputs", ()) for each in proto.graph.output]
         try:
             self._evaluator = ReferenceEvaluator(proto, new_ops=MORE)
@@ -124,11 +133,11 @@ class Evaluator:
             UsageError: another number of inputs than the model has.
             EvaluationError: the evaluator refuses them.
         """
-        if len(inputs) != len(self._inputs):
-            expected = ", ".join(name for name, _ in self._inputs)
-            raise UsageError(f"the model takes {len(self._inputs)} inputs", expected=expected, found=str(len(inputs)))
-        named = zip(self._inputs, inputs, strict=True)
-        feeds = {name: _as_pairs(np.asarray(array)) if pairs else array for (name, pairs), array in named}
+        if len(inputs) != len(self.inputs):
+            expected = ", ".join(self.inputs)
+            raise UsageError(f"the model takes {len(self.inputs)} inputs", expected=expected, found=str(len(inputs)))
+        feeds = dict(zip(self.inputs, inputs, strict=True))
+        feeds.update({name: _as_pairs(np.asarray(feeds[name])) for name in self._complex_inputs})
         try:
             found = self._evaluator.run(None, feeds)
         except Exception as error:  # as above

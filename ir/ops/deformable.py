@@ -12,6 +12,7 @@ from isthmus.ir import dims
 from isthmus.ir.attributes import INT, INTS
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
 from isthmus.ir.ops.conv import offsets, spatial, vector, window_count
+from isthmus.ir.ops.sampling import Axis, looked_up
 from isthmus.ir.types import Tensor, Type
 
 if TYPE_CHECKING:
@@ -70,17 +71,14 @@ class DeformConv(Op):
         moved = b.reshape(offset, shape=[batch * apart, count, 2, *windows])
         inside = np.array(list(offsets(kernel))) * call["dilations"] - np.array(call["pads"][:2])
         moved = b.add(moved, b.constant(inside.reshape(1, count, 2, 1, 1), dtype))
-        grids = []
-        for axis, size in reversed(list(enumerate(sizes))):
-            first = b.mul(b.arange(stop=windows[axis]), call["strides"][axis])
-            first = b.unsqueeze(b.cast(first, dtype=dtype), axes=[1]) if axis == 0 else b.cast(first, dtype=dtype)
+        axes = []
+        for axis, size in enumerate(sizes):
+            first = b.cast(b.mul(b.arange(stop=windows[axis]), call["strides"][axis]), dtype=dtype)
             at = b.squeeze(b.slice(moved, axes=[2], starts=[axis], ends=[axis + 1], steps=[1]), axes=[2])
-            # From the number of an element to a coordinate between the edges, at -1 and 1.
-            twice = b.add(b.mul(b.add(at, first), 2.0), 1.0)
-            length = b.constant(size, dtype) if isinstance(size, int) else b.cast(b.size(size), dtype=dtype)
-            grids.append(b.unsqueeze(b.sub(b.div(twice, length), 1.0), axes=[4]))
-        grid = b.reshape(b.concat(grids, axis=4), shape=[batch * apart, count * windows[0], windows[1], 2])
-        values = b.grid_sample(b.reshape(x, shape=[batch * apart, channels // apart, *sizes]), grid)
+            at = b.add(at, b.unsqueeze(first, axes=[1]) if axis == 0 else first)
+            axes.append(Axis(b, dtype, size).beside(b.reshape(at, shape=[batch * apart, count * dims.product(windows), 1])))
+        x = b.reshape(x, shape=[batch * apart, channels // apart, *sizes])
+        values = looked_up(b, x, axes, [count, *windows])
         values = b.reshape(values, shape=[batch, apart, channels // apart, count, *windows])
         if mask is not None:
             values = b.mul(values, b.unsqueeze(b.reshape(mask, shape=[batch, apart, count, *windows]), axes=[2]))

@@ -12,7 +12,7 @@ import numpy as np
 from isthmus.ir import dims
 from isthmus.ir.attributes import BOOL, choice
 from isthmus.ir.dims import Dim
-from isthmus.ir.dtypes import i64
+from isthmus.ir.dtypes import DType, i64
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
 from isthmus.ir.ops.conv import spatial
 from isthmus.ir.ops.numerics import compute
@@ -78,33 +78,15 @@ class GridSample(Op):
 
     def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
         x, grid = operands
-        batch, channels, *sizes = call.shape(0)
-        rank, places = len(sizes) + 2, call.shape(1)[1:-1]
-        across = range(2, rank)
-        flat = b.reshape(b.permute(x, perm=[0, *across, 1]), shape=[batch, dims.product(sizes), channels])
+        (batch, _, *sizes), places = call.shape(0), call.shape(1)[1:-1]
         grid = b.reshape(grid, shape=[batch, dims.product(places), len(sizes)])
         axes = []
         for axis, size in enumerate(sizes):
             where = len(sizes) - 1 - axis
             at = b.slice(grid, axes=[2], starts=[where], ends=[where + 1], steps=[1])
-            axes.append(_Axis(b, call, size).taps(at))
-        total: Any = None
-        for taps in product(*axes):
-            value = b.gather_nd(flat, self._place(b, sizes, taps), batch_dims=1)
-            for tap in taps:
-                value = value if tap.weight is None else b.mul(value, tap.weight)
-            inside = [tap.inside for tap in taps if tap.inside is not None]
-            if inside:
-                value = b.where(reduce(b.logical_and, inside), value, 0.0)
-            total = value if total is None else b.add(total, value)
-        return b.permute(b.reshape(total, shape=[batch, *places, channels]), perm=[0, rank - 1, *range(1, rank - 1)])
-
-    def _place(self, b: Builder, sizes: Sequence[Dim], taps: Sequence[_Tap]) -> Value:
-        """The number of an element, row-major."""
-        found = taps[0].at
-        for size, tap in zip(sizes[1:], taps[1:], strict=True):
-            found = b.add(b.mul(found, b.size(size)), tap.at)
-        return found
+            kind = int(call["align_corners"]), call["mode"], call["padding"]
+            axes.append(Axis(b, call.dtype(0), size, *kind).taps(at))
+        return looked_up(b, x, axes, places)
 
     def samples(self) -> Iterable[Sample]:
         draws = rng()
@@ -162,7 +144,7 @@ def _cubic(x: Any, near: bool) -> Any:
 # ---- in finer ops
 
 
-class _Tap(NamedTuple):
+class Tap(NamedTuple):
     """An element looked at along an axis, for each place.
 
     Attributes:
@@ -176,13 +158,46 @@ class _Tap(NamedTuple):
     inside: Value | None
 
 
-class _Axis:
-    """One axis of what is looked at."""
+def looked_up(b: Builder, x: Value, axes: Sequence[Sequence[Tap]], places: Sequence[Dim]) -> Any:
+    """``x[N, C, spatial...]`` at places: ``[N, C, places...]``.
 
-    def __init__(self, b: Builder, call: Call, size: Dim) -> None:
-        self.b, self.call, self.dtype = b, call, call.dtype(0)
-        self.corners, self.mode, self.padding = int(call["align_corners"]), call["mode"], call["padding"]
-        self.size = size
+    Args:
+        b: builds the nodes.
+        x: what is looked at.
+        axes: for each spatial axis the elements looked at, for all places in a row: ``[N, all places, 1]``.
+        places: the sizes that the places have.
+    """
+    batch, channels, *sizes = x.tensor.shape or ()
+    rank = len(places) + 2
+    flat = b.reshape(b.permute(x, perm=[0, *range(2, len(sizes) + 2), 1]), shape=[batch, dims.product(sizes), channels])
+    total: Any = None
+    for taps in product(*axes):
+        value = b.gather_nd(flat, _number(b, sizes, taps), batch_dims=1)
+        for tap in taps:
+            value = value if tap.weight is None else b.mul(value, tap.weight)
+        inside = [tap.inside for tap in taps if tap.inside is not None]
+        if inside:
+            value = b.where(reduce(b.logical_and, inside), value, 0.0)
+        total = value if total is None else b.add(total, value)
+    return b.permute(b.reshape(total, shape=[batch, *places, channels]), perm=[0, rank - 1, *range(1, rank - 1)])
+
+
+def _number(b: Builder, sizes: Sequence[Dim], taps: Sequence[Tap]) -> Value:
+    """The number of an element, row-major."""
+    found = taps[0].at
+    for size, tap in zip(sizes[1:], taps[1:], strict=True):
+        found = b.add(b.mul(found, b.size(size)), tap.at)
+    return found
+
+
+class Axis:
+    """One axis of what is looked at; the attributes are those of `GridSample`."""
+
+    def __init__(
+        self, b: Builder, dtype: DType, size: Dim, corners: int = 0, mode: str = "linear", padding: str = "zeros",
+    ) -> None:  # fmt: skip
+        self.b, self.dtype, self.size = b, dtype, size
+        self.corners, self.mode, self.padding = corners, mode, padding
 
     def real(self, dim: Dim, factor: float = 1) -> Value:
         """A size times a factor, as a number."""
@@ -191,7 +206,7 @@ class _Axis:
         number = self.b.cast(self.b.size(dim), dtype=self.dtype)
         return number if factor == 1 else self.b.mul(number, factor)  # type: ignore[no-any-return]
 
-    def taps(self, coordinate: Value) -> list[_Tap]:
+    def taps(self, coordinate: Value) -> list[Tap]:
         """The elements looked at, from coordinates between -1 and 1."""
         b = self.b
         at = b.mul(b.add(coordinate, 1.0), self.real(self.size - self.corners, 0.5))
@@ -200,15 +215,21 @@ class _Axis:
             at = self.padded(at)
         if self.mode == "nearest":
             return [self.tap(b.round(at), None)]
+        if self.mode == "linear":
+            return self.beside(at)
         first = b.floor(at)
         inside = b.sub(at, first)
-        if self.mode == "linear":
-            return [self.tap(first, b.sub(1.0, inside)), self.tap(b.add(first, 1.0), inside)]
         found = []
         for step in range(-1, 3):
             distance = b.add(inside, float(-step)) if step < 1 else b.sub(float(step), inside)
             found.append(self.tap(self.padded(b.add(first, float(step))), self.cubic(distance, step in (0, 1))))
         return found
+
+    def beside(self, at: Value) -> list[Tap]:
+        """The two elements beside places that are told as numbers of elements."""
+        first = self.b.floor(at)
+        inside = self.b.sub(at, first)
+        return [self.tap(first, self.b.sub(1.0, inside)), self.tap(self.b.add(first, 1.0), inside)]
 
     def padded(self, at: Value) -> Value:
         b = self.b
@@ -225,7 +246,7 @@ class _Axis:
             return b.add(b.mul(b.mul(b.sub(b.mul(x, a + 2), a + 3), x), x), 1.0)  # type: ignore[no-any-return]
         return b.sub(b.mul(b.mul(b.add(b.mul(b.sub(x, 5.0), x), 8.0), x), a), 4 * a)  # type: ignore[no-any-return]
 
-    def tap(self, at: Value, weight: Value | None) -> _Tap:
+    def tap(self, at: Value, weight: Value | None) -> Tap:
         b, last = self.b, self.real(self.size - 1)
         inside = None
         if self.padding == "zeros":
@@ -233,4 +254,4 @@ class _Axis:
             at = b.where(inside, at, 0.0)
         elif self.mode == "linear":
             at = b.minimum(at, last)  # what may lie behind the last one has the weight 0
-        return _Tap(b.cast(at, dtype=i64), weight, inside)
+        return Tap(b.cast(at, dtype=i64), weight, inside)
