@@ -17,6 +17,8 @@ from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, bounds, same
 from isthmus.ir.graph import Node, Value
+from isthmus.ir.op import Call
+from isthmus.ir.ops.activations import in_float32
 from isthmus.ir.ops.attention import scale_of, shared_by
 from isthmus.ir.weights import CHUNK_BYTES, LazyWeight, Weight
 
@@ -157,6 +159,36 @@ def _ones(e: Emitter, node: Node) -> str:
 def _rms_norm(e: Emitter, node: Node, x: str, scale: str | None) -> Any:
     _of_something(node)
     return e.op("RMSNormalization", x, scale or _ones(e, node), axis=node.attrs["axis"], epsilon=node.attrs["eps"])
+
+
+@lowers("rms_norm")
+def _rms_norm_to_fuse(b: Builder, node: Node, x: Value, scale: Value | None) -> Any:
+    """The square is a power: a product onnxruntime would not know again as a norm, for which it has a kernel."""
+    if any(bounds(dim)[0] < 1 for dim in shape_of(node)[node.attrs["axis"] :]):
+        return None  # which does not take that
+    return in_float32(b, node.call(), _root_mean_square, x, scale)
+
+
+def _root_mean_square(b: Builder, call: Call, x: Value, scale: Value | None) -> Any:
+    axes = list(range(call["axis"] % x.tensor.rank, x.tensor.rank))
+    square = b.reduce_mean(b.pow(x, 2.0), axes=axes, keepdims=True)
+    found = b.div(x, b.sqrt(b.add(square, call["eps"])))
+    return found if scale is None else b.mul(found, scale)
+
+
+@lowers("gelu")
+def _gelu_to_fuse(b: Builder, node: Node, x: Value) -> Any:
+    """As onnxruntime knows it again: not by a product with the reciprocal of the root of 2, nor by the cube as products."""
+    return in_float32(b, node.call(), _by_tanh if node.attrs["approximate"] == "tanh" else _by_erf, x)
+
+
+def _by_erf(b: Builder, call: Call, x: Value) -> Any:
+    return b.mul(b.mul(x, b.add(b.erf(b.div(x, math.sqrt(2))), 1.0)), 0.5)
+
+
+def _by_tanh(b: Builder, call: Call, x: Value) -> Any:
+    inner = b.mul(b.add(b.mul(b.pow(x, 3.0), 0.044715), x), math.sqrt(2 / math.pi))
+    return b.mul(b.mul(x, 0.5), b.add(b.tanh(inner), 1.0))
 
 
 @emits("instance_norm")
