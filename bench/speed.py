@@ -43,7 +43,7 @@ GOALS = {"compile": 1 / 20, "capture": 1 / 10}
 """Geometric means of the ratios to torch.onnx and to torch.export."""
 WORST = 1 / 5
 """No single model's compilation may take a greater share of torch.onnx's time."""
-SECONDS, ROUNDS, SCREENING = 30.0, range(12, 41), 3
+SECONDS, ROUNDS, SCREENING = 30.0, range(10, 41), 3
 """CPU seconds in which sessions take turns, in how many rounds, and in how many of them the fastest peer is found first."""
 RUNS, SESSION = range(4, 1001), 0.2
 """How many runs of one session count for its least, and about how many seconds they take."""
@@ -102,12 +102,12 @@ def spent(model: bytes, inputs: list[Any]) -> float:
     return min(times)
 
 
-def latency(mine: bytes, peers: dict[str, bytes], inputs: list[Any]) -> dict[str, Any]:
+def latency(mine: bytes, peers: dict[str, bytes], inputs: list[Any], seconds: float) -> dict[str, Any]:
     """Our time over that of the fastest peer, the peer's over its own, and how far from 1 that may come to lie by chance."""
     screened = {peer: min(spent(model, inputs) for _ in range(SCREENING)) for peer, model in peers.items()}
     best = min(screened, key=screened.__getitem__)
     rounds: list[list[float]] = []
-    deadline = time.process_time() + SECONDS
+    deadline = time.process_time() + seconds
     while len(rounds) < ROUNDS.start or (time.process_time() < deadline and len(rounds) < ROUNDS.stop):
         turn = [0.0, 0.0, 0.0]
         for place in np.roll(range(3), len(rounds)):  # no place in the round is always the same contender's
@@ -117,7 +117,7 @@ def latency(mine: bytes, peers: dict[str, bytes], inputs: list[Any]) -> dict[str
     chosen = np.random.default_rng(0).integers(len(times), size=(2000, len(times)))
     chances = np.median(times[chosen], axis=1)
     return {
-        "peer": best, "seconds": float(np.median(times[:, 0])), "sessions": len(times),
+        "peer": best, "seconds": float(np.median(times[:, 0])), "times": times.tolist(),
         "ratio": float(np.median(times[:, 0]) / np.median(times[:, 1:])),
         "control": float(np.median(times[:, 1]) / np.median(times[:, 2])),
         "spread": float(np.quantile(abs(chances[:, 1] / chances[:, 2] - 1), 0.95)),
@@ -139,7 +139,7 @@ def simplified(model: onnx.ModelProto, found: dict[str, Any]) -> dict[str, bytes
     return made
 
 
-def measure(name: str, runs: int, keep: bool) -> dict[str, Any]:
+def measure(name: str, runs: int, keep: bool, seconds: float) -> dict[str, Any]:
     """One model's figures."""
     example = next(entry for entry in all_entries() if entry.name == name).make()
     with quiet():
@@ -162,11 +162,11 @@ def measure(name: str, runs: int, keep: bool) -> dict[str, Any]:
             for peer, model in peers.items():
                 (PEERS / f"{name}.{peer}.onnx").write_bytes(model)
         del made
-        found["latency"] = latency(saved(net, name), peers, inputs_of(net, example))
+        found["latency"] = latency(saved(net, name), peers, inputs_of(net, example), seconds)
     return found
 
 
-def measure_again(name: str) -> dict[str, Any]:
+def measure_again(name: str, seconds: float) -> dict[str, Any]:
     """One model's latency against the peers' files of an earlier run."""
     peers = {path.name[len(name) + 1 : -len(".onnx")]: path.read_bytes() for path in sorted(PEERS.glob(f"{name}.*.onnx"))}
     if not peers:
@@ -174,7 +174,7 @@ def measure_again(name: str) -> dict[str, Any]:
     example = next(entry for entry in all_entries() if entry.name == name).make()
     with quiet():
         net = ours(example)
-    return {"latency": latency(saved(net, name), peers, inputs_of(net, example))}
+    return {"latency": latency(saved(net, name), peers, inputs_of(net, example), seconds)}
 
 
 def inputs_of(net: Any, example: Example) -> list[Any]:
@@ -246,6 +246,7 @@ def main() -> None:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=2, help="runs of each peer; two more of ours")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="CPU seconds for each model's latency")
     parser.add_argument("--keep", action="store_true", help="leave the peers' files for --again")
     parser.add_argument("--again", action="store_true", help="latency alone, against the files that were left")
     parser.add_argument("--only", action="store_true", help=argparse.SUPPRESS)
@@ -255,14 +256,17 @@ def main() -> None:
     torch.set_num_threads(1)
     if options.only:
         (name,) = options.models
-        print(json.dumps(measure_again(name) if options.again else measure(name, options.runs, options.keep)))
+        again, seconds = options.again, options.seconds
+        print(json.dumps(measure_again(name, seconds) if again else measure(name, options.runs, options.keep, seconds)))
         return
-    kinds = [f"--{kind}" for kind in ("keep", "again") if getattr(options, kind)]
+    kinds = ["--runs", str(options.runs), "--seconds", str(options.seconds)]
+    kinds += [f"--{kind}" for kind in ("keep", "again") if getattr(options, kind)]
     results = {}
     OUT.mkdir(parents=True, exist_ok=True)
     for name in options.models or MODELS:
-        results[name] = isolated(name, "--runs", str(options.runs), *kinds)
-        print(name, results[name].get("latency", ""), file=sys.stderr, flush=True)
+        results[name] = isolated(name, *kinds)
+        told = results[name].get("latency", {})
+        print(name, *map(told.get, ("peer", "ratio", "control", "spread")), file=sys.stderr, flush=True)
         (OUT / "speed.json").write_text(json.dumps(results, indent=2))  # each time: it takes a quarter of an hour
     print(show(results))
 
