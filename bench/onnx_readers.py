@@ -38,7 +38,17 @@ def onnxruntime(content: bytes, inputs: Mapping[str, Any], outputs: Sequence[str
 
 
 def tensorrt_parser(content: bytes, inputs: Mapping[str, Any], outputs: Sequence[str]) -> None:
-    """TensorRT's parser, and its builder, which need no GPU; inputs tell the sizes to build for."""
+    """TensorRT's parser, which needs no GPU."""
+    _parsed(content)
+
+
+def tensorrt_builder(content: bytes, inputs: Mapping[str, Any], outputs: Sequence[str]) -> None:
+    """TensorRT's parser and its builder, which need no GPU; the inputs tell the sizes to build for."""
+    trt, builder, network, log, _parser = _parsed(content)
+    _build(trt, builder, network, log, inputs)
+
+
+def _parsed(content: bytes) -> tuple[Any, ...]:
     import tensorrt_rtx as trt
 
     class Log(trt.ILogger):  # type: ignore[misc,name-defined]
@@ -57,23 +67,32 @@ def tensorrt_parser(content: bytes, inputs: Mapping[str, Any], outputs: Sequence
     if not parser.parse(content):
         problems = [parser.get_error(index) for index in range(parser.num_errors)]
         raise ValueError("; ".join(f"{each.node_operator()}: {each.desc()}" for each in problems) or str(log.errors))
+    return trt, builder, network, log, parser
+
+
+def _build(trt: Any, builder: Any, network: Any, log: Any, inputs: Mapping[str, Any]) -> None:
     config = builder.create_builder_config()
     config.num_compute_capabilities = 1
     config.set_compute_capability(trt.ComputeCapability.SM89, 0)
     profile, any_dynamic = builder.create_optimization_profile(), False
     for index in range(network.num_inputs):
         tensor = network.get_input(index)
-        if -1 in tuple(tensor.shape):
+        given = np.asarray(inputs[tensor.name])
+        if tensor.is_shape_tensor:
             any_dynamic = True
-            shape = np.shape(inputs[tensor.name])
-            profile.set_shape(tensor.name, shape, shape, shape)
+            profile.set_shape_input(tensor.name, *[given.reshape(-1).tolist()] * 3)
+        elif -1 in tuple(tensor.shape):
+            any_dynamic = True
+            profile.set_shape(tensor.name, *[given.shape] * 3)
     if any_dynamic:
         config.add_optimization_profile(profile)
     if builder.build_serialized_network(network, config) is None:
         raise ValueError("; ".join(text for text in log.errors if "cudaError" not in text) or "it builds nothing")
 
 
-READERS: dict[str, Read] = {"onnxruntime": onnxruntime, "opencv": opencv, "tensorrt-parser": tensorrt_parser}
+READERS: dict[str, Read] = {
+    "onnxruntime": onnxruntime, "opencv": opencv, "tensorrt-parser": tensorrt_parser, "tensorrt-builder": tensorrt_builder,
+}  # fmt: skip
 
 
 class Reader:

@@ -93,6 +93,7 @@ class Rule(_Data):
         ranks: the ranks of each input, by the input's name.
         constant: inputs that must be constants.
         computed: inputs that must be none.
+        absent: inputs that may not be given.
         numbers: the only numbers that constant inputs may hold.
         least: the least number that a constant input may hold.
         most: the greatest one.
@@ -110,6 +111,7 @@ class Rule(_Data):
     ranks: dict[str, tuple[int, ...]] = Field(default_factory=dict)
     constant: tuple[str, ...] = ()
     computed: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
     numbers: dict[str, tuple[int | float, ...]] = Field(default_factory=dict)
     least: dict[str, int | float] = Field(default_factory=dict)
     most: dict[str, int | float] = Field(default_factory=dict)
@@ -154,6 +156,8 @@ class Rule(_Data):
 
     def _of_input(self, signature: opsets.Signature, index: int, given: Given) -> str | None:
         name, shape, content = signature.name_of(index), given.shape, given.content
+        if name in self.absent:
+            return f"takes no {name}"
         ranks = self.ranks.get(name)
         if ranks is not None and shape is not None and len(shape) not in ranks:
             return f"takes {name} of rank {_list(ranks)} alone"
@@ -237,7 +241,7 @@ class Profile(_Data):
             for rule in rules:
                 for place, given, known in (
                     ("types", rule.types, parameters), ("ranks", rule.ranks, names), ("constant", rule.constant, names),
-                    ("computed", rule.computed, names), ("numbers", rule.numbers, names), ("least", rule.least, names),
+                    ("computed", rule.computed, names), ("absent", rule.absent, names), ("numbers", rule.numbers, names), ("least", rule.least, names),
                     ("most", rule.most, names), ("size", rule.size, names),
                     ("values", rule.values, attributes), ("without", rule.without, attributes),
                 ):  # fmt: skip
