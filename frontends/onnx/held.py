@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -80,6 +81,14 @@ class HeldFile:
         """The whole, mapped; for files that are not empty."""
         return mmap.mmap(self._file, 0, access=mmap.ACCESS_READ)
 
+    def view(self, offset: int, count: int, dtype: Any) -> Array:
+        """Elements of the file, mapped. With the last view of them their pages go."""
+        found: Array = np.frombuffer(self.content, dtype, count, offset)
+        start = offset - offset % mmap.PAGESIZE
+        going = weakref.finalize(found, self.content.madvise, mmap.MADV_DONTNEED, start, offset + found.nbytes - start)
+        going.atexit = False
+        return found
+
 
 def _state(found: os.stat_result) -> tuple[int, int, int, int]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
@@ -122,7 +131,7 @@ class HeldWeight(Weight):
             found: Array = self.file.read(offset, size * kind.itemsize).view(kind)
             found.flags.writeable = False
         else:
-            found = np.frombuffer(self.file.content, kind, size, offset)
+            found = self.file.view(offset, size, kind)
         return found.reshape(shape)
 
     def chunks(self) -> Iterator[memoryview]:
