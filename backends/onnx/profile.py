@@ -241,7 +241,8 @@ class Profile(_Data):
             for rule in rules:
                 for place, given, known in (
                     ("types", rule.types, parameters), ("ranks", rule.ranks, names), ("constant", rule.constant, names),
-                    ("computed", rule.computed, names), ("absent", rule.absent, names), ("numbers", rule.numbers, names), ("least", rule.least, names),
+                    ("computed", rule.computed, names), ("absent", rule.absent, names),
+                    ("numbers", rule.numbers, names), ("least", rule.least, names),
                     ("most", rule.most, names), ("size", rule.size, names),
                     ("values", rule.values, attributes), ("without", rule.without, attributes),
                 ):  # fmt: skip
