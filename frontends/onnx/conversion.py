@@ -325,8 +325,8 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
         return opaque(model, b, proto, inputs, scope, reason, getattr(error, "types", None))
     results = (found,) if isinstance(found, Value) else tuple(found)
     for type in (value.type for value in results if value is not None):
-        if isinstance(type, Tensor) and any(dim.__class__ is int and dim > LARGEST for dim in type.shape or ()):  # type: ignore[operator]
-            raise FileError("a size is more than 64 bits hold", op=op_of(proto), location=b.location, found=str(type))
+        if isinstance(type, Tensor) and not all(0 <= dim <= LARGEST for dim in type.shape or () if isinstance(dim, int)):
+            raise FileError("a size is negative or too large", op=op_of(proto), location=b.location, found=str(type))
     return results
 
 
@@ -382,6 +382,9 @@ def call_function(model: Model, b: Builder, proto: Any, inputs: Sequence[Value |
     if key in model.calling:
         raise FileError(f"the function {op_of(proto)} calls itself", op=op_of(proto), location=b.location)
     _check_depth(model, b)
+    if len(inputs) > len(function.input) or len(proto.output) > len(function.output):
+        most = f"{len(function.input)} inputs and {len(function.output)} outputs at most"
+        raise FileError(f"the call does not fit the function {op_of(proto)}", location=b.location, expected=most)
     types = told_in(function.value_info, model.dims)
     inner = replace(model, opsets=opsets, calling=(*model.calling, key), types=types)
     scope: Scope = dict.fromkeys(function.input)

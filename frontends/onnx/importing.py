@@ -20,7 +20,7 @@ from isthmus.frontends.onnx.given import fix
 from isthmus.frontends.onnx.names import check_texts, domain_of
 from isthmus.frontends.onnx.tensors import dense, weight_of
 from isthmus.frontends.onnx.told import told_types
-from isthmus.frontends.onnx.types import Dims
+from isthmus.frontends.onnx.types import Dims, dtype_of
 from isthmus.ir.builder import Builder
 from isthmus.ir.errors import FileError
 from isthmus.ir.graph import Graph, Value
@@ -85,6 +85,11 @@ def import_model(
     if proto.ir_version < 3:  # which knew no opsets
         opsets.setdefault("", 1)
     functions = {(domain_of(each), each.name, each.overload): each for each in proto.functions}
+    if len(functions) < len(proto.functions):
+        raise FileError("a function is there twice", found=", ".join(each.name for each in proto.functions))
+    for each in proto.functions:
+        if len(set(each.input)) < len(each.input):
+            raise FileError(f"the function {each.name} has an input twice", found=", ".join(each.input))
     model = Model(opsets, files, dims, told_types(proto, dims), functions, where=where, most=cache(lambda: most_nodes(proto)))
     b = Builder(graph, None, Location(where, 0, "initializers"))
     pairs = _pairs(graph)
@@ -101,7 +106,7 @@ def import_model(
         else:
             scope[each.name] = graph.add_input(type, each.name)
         if each.name in constants:
-            graph.defaults[each.name] = constants[each.name]
+            graph.defaults[each.name] = _default(type, constants[each.name], what)
     for name, weight in constants.items():
         if name not in scope:
             scope[name] = b.constant(weight, name=name)
@@ -111,6 +116,10 @@ def import_model(
         value = scope.get(each.name)
         if value is None:
             raise FileError(f"nothing makes the output {each.name!r}")
+        number, what = each.type.tensor_type.elem_type, f"the output {each.name!r}"
+        told = dtype_of(number, what) if number and isinstance(value.type, Tensor) else None
+        if told is not None and told is not value.tensor.dtype:
+            raise FileError(f"{what} is not of the type that the file tells", expected=str(told), found=str(value.type))
         together = each.name in pairs.get("outputs", ()) and _complex(value.type) is not None
         outputs.append(b.view_as_complex(value) if together else value)
     graph.set_outputs(outputs)
@@ -125,6 +134,18 @@ def import_model(
     outside = files is not None and files.outside
     Interface("onnx", of_model, of_graph, *ends, model.docs, opsets.get("", 0), outside).keep(graph)
     return Imported(graph, [each.name for each in source.output], model.opaque)
+
+
+def _default(type: Type, weight: Weight, what: str) -> Weight:
+    """An initializer that is an input as well, which must be of the input's type."""
+    fits = isinstance(type, Tensor) and type.dtype is weight.dtype
+    if fits and isinstance(type, Tensor) and type.shape is not None:
+        pairs = zip(type.shape, weight.shape, strict=False)
+        fits = len(type.shape) == len(weight.shape) and all(dim == size for dim, size in pairs if isinstance(dim, int))
+    if not fits:
+        found = str(Tensor(weight.dtype, weight.shape))
+        raise FileError(f"the content of {what} is of another type", expected=str(type), found=found)
+    return weight
 
 
 MOST: Final = 1 << 16

@@ -13,6 +13,7 @@ from isthmus.frontends.onnx.held import HeldWeight
 from isthmus.frontends.onnx.types import dtype_of
 from isthmus.ir import dtypes
 from isthmus.ir.errors import FileError
+from isthmus.ir.op import MOST_AXES
 from isthmus.ir.weights import ArrayWeight, Weight
 
 MOST_ELEMENTS: Final = 1 << 40
@@ -34,8 +35,7 @@ def weight_of(proto: Any, files: Files | None) -> Weight:
     what = f"the tensor {proto.name!r}"
     dtype = dtype_of(proto.data_type, what)
     shape = tuple(proto.dims)
-    if any(size < 0 for size in shape) or math.prod(shape) > MOST_ELEMENTS:
-        raise FileError(f"{what} has the sizes {list(shape)}")
+    _check_shape(what, shape)
     if dtype is not dtypes.string:
         nbytes = (math.prod(shape) * dtype.bits + 7) // 8
         if proto.data_location == onnx.TensorProto.EXTERNAL:
@@ -60,6 +60,11 @@ def weight_of(proto: Any, files: Files | None) -> Weight:
     return ArrayWeight(array.astype(dtype.numpy, copy=False).reshape(shape), proto.name)
 
 
+def _check_shape(what: str, shape: tuple[int, ...]) -> None:
+    if len(shape) > MOST_AXES or any(size < 0 for size in shape) or math.prod(size or 1 for size in shape) > MOST_ELEMENTS:
+        raise FileError(f"{what} has the sizes {list(shape)}")
+
+
 def _texts(array: Any, shape: tuple[int, ...]) -> Any:
     texts = np.empty(shape, object)
     texts.reshape(-1)[:] = [
@@ -78,8 +83,7 @@ def dense(proto: Any, files: Files | None) -> Weight:
     indices = weight_of(proto.indices, files).array()
     shape = tuple(proto.dims)
     what = f"the sparse tensor {proto.values.name!r}"
-    if any(size < 0 for size in shape) or math.prod(shape) > MOST_ELEMENTS:
-        raise FileError(f"{what} has the sizes {list(shape)}")
+    _check_shape(what, shape)
     nbytes = math.prod(shape) * values.itemsize
     if nbytes > MOST_DENSE:
         raise FileError(f"{what} takes {nbytes} bytes once it is written out", expected=f"up to {MOST_DENSE}")
