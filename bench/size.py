@@ -2,9 +2,9 @@
 
 Models with 2.5 GB of weights: in memory, mapped by safetensors and by torch, on the meta device with the weights given by
 file, and an ONNX file with its weights beside it. Each runs in a process of its own, whose memory is watched from outside,
-about a thousand times a second. What counts is anonymous memory beyond what there was before `compile`: pages of mapped files are the system's to drop. Prints one
-table, and exits with 1 when compiling and saving take more than is allowed. Run it with ``make bench``; needs Linux, 14 GB of
-disk at the default size, and some minutes.
+about a thousand times a second. What counts is anonymous memory beyond what there was before `compile`: pages of mapped files
+are the system's to drop. Prints one table, and exits with 1 when compiling and saving take more than is allowed. Run it with
+``make bench``; needs Linux, 14 GB of disk at the default size, and some minutes.
 """
 
 from __future__ import annotations
