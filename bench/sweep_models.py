@@ -40,8 +40,8 @@ than the fewest of the others.
 Each is compiled with random weights as if it had been trained and passes `onnx.checker`; every output is compared in
 onnxruntime with the model's own, run plainly, on fresh inputs at the sizes given, which are not the example's: values,
 dtypes and shapes. *Error* is the worst over all runs, of the output's greatest value. *Nodes* are counted at opset
-{opset}, constants left out, beside the fewest of torch.onnx (dynamo) and what onnxslim and onnxsim make of it. *Compile*
-is the whole way without writing a file, at that opset. Written by `make sweep`, on
+{opset}, constants left out, beside the fewest of torch.onnx (dynamo) and what onnxslim and onnxsim make of it, what is
+wrong at these sizes left out. *Compile* is the whole way without writing a file, at that opset. Written by `make sweep`, on
 {versions}.
 
 """
@@ -131,7 +131,7 @@ def call_at(captured: Any, seed: int, sizes: dict[str, int]) -> Any:
 
 
 def peers(name: str) -> dict[str, int | str]:
-    """Nodes of the model by torch.onnx, and by what simplifies its output; in words why there are none."""
+    """Nodes of the model by torch.onnx, and by what simplifies its output; in words why there are none, or what is wrong."""
     import copy
 
     import onnxsim
@@ -139,7 +139,13 @@ def peers(name: str) -> dict[str, int | str]:
     import torch
     from compile import count, quiet
 
-    example = find(name).make()
+    from isthmus.errors import MismatchError
+    from isthmus.verification import verify
+
+    entry = find(name)
+    example = entry.make()
+    captured = compiled(example, DEFAULT).captured
+    calls = [call_at(captured, seed, setting) for seed, setting in enumerate(entry.sizes)]
     dynamic = torch.utils._pytree.tree_map_only(str, lambda _: torch.export.Dim.DYNAMIC, example.dynamic_shapes)
     found: dict[str, int | str] = {}
     makers = {
@@ -155,13 +161,30 @@ def peers(name: str) -> dict[str, int | str]:
         try:
             with quiet():
                 model = make(first)
-            found[peer] = count(model)
             first = first or model
+            found[peer] = count(model)
+            verify(captured, runner(model, captured.input_names), calls)
+        except MismatchError as error:
+            found[peer] = f"wrong: {error.message}"
         except Exception as error:  # whatever it is, it belongs in the table
             found[peer] = portable(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}")[:200]
             if first is None:
                 break
     return found
+
+
+def runner(model: Any, names: list[str]) -> Any:
+    """What runs a peer's model on our inputs; it may lack those that make no difference."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    wanted = [each.name for each in session.get_inputs()]
+
+    def run(inputs: Any) -> Any:
+        feeds = dict(zip(wanted if len(wanted) == len(inputs) else names, inputs, strict=True))
+        return session.run(None, {name: feeds[name] for name in wanted})
+
+    return run
 
 
 # ---- around it
@@ -204,7 +227,8 @@ def fewest(found: dict[str, Any]) -> tuple[int, str] | None:
 def row(name: str, found: dict[str, Any]) -> list[object]:
     """The row of the table."""
     best = fewest(found)
-    others = f"{best[0]} ({best[1]})" if best else "fails" if found["peers"] else None
+    told = "wrong" if any(str(each).startswith("wrong") for each in found["peers"].values()) else "fails"
+    others = f"{best[0]} ({best[1]})" if best else told if found["peers"] else None
     verdicts = [found["verdicts"].get(str(opset)) for opset in OPSETS]
     sizes = "; ".join(found["sizes"])
     return [name, sizes, *verdicts, found.get("error"), found.get("nodes"), others, found.get("seconds")]
