@@ -58,11 +58,11 @@ def compile(
     The model is watched as it runs once without data; it comes back as it went in.
 
     Args:
-        model: a `torch.nn.Module`, `torch.export.ExportedProgram`, `torch.fx.GraphModule`, or a function of tensors; the path of
-            an ``.onnx`` file, or an `onnx.ModelProto`.
+        model: a `torch.nn.Module`, `torch.export.ExportedProgram`, `torch.fx.GraphModule`, or a function of tensors; the path
+            of an ``.onnx`` file, or an `onnx.ModelProto`.
         args: its example arguments, nested as the model takes them: tensors, or `isthmus.spec(...)` in their place.
-            A single tensor may be given bare. A dict at the end stays an argument. A file needs none; a number in a spec fixes a
-            size that it leaves open.
+            A single tensor may be given bare. A dict at the end stays an argument. A file needs none; a number in a spec fixes
+            a size that it leaves open.
         kwargs: its keyword arguments.
         target: ``onnx``, ``caffe``, ``tensorrt``, ``reference``, or what other installed packages offer; `isthmus targets`
             lists them.
