@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, cast
 
 import onnx
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from isthmus.backends import base, widen
 from isthmus.backends.onnx import (
@@ -102,12 +102,14 @@ class OnnxOptions(base.Options):
             raise ValueError(f"opset {opset} is not supported: from {opsets.OLDEST} to {opsets.NEWEST}")
         return opset
 
-    @model_validator(mode="after")
-    def _read(self) -> OnnxOptions:
-        reason = load(self.profile).opset(self.opset)  # the errors of a file speak for themselves
+    @field_validator("profile")
+    @classmethod
+    def _read(cls, profile: str, info: ValidationInfo) -> str:
+        read = load(profile)  # the errors of a file speak for themselves
+        reason = read.opset(info.data["opset"]) if "opset" in info.data else None
         if reason is not None:
             raise ValueError(reason)
-        return self
+        return profile
 
 
 class OnnxBackend(base.Backend):

@@ -328,7 +328,6 @@ def _list(items: Any) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-@cache
 def load(name: str) -> Profile:
     """The profile of a name, or in a TOML file.
 
@@ -341,6 +340,15 @@ def load(name: str) -> Profile:
     """
     if name not in BUILT_IN and not name.endswith(".toml"):
         raise UsageError(f"there is no profile {name!r}", expected=_EXPECTED)
+    return _built_in(name) if name in BUILT_IN else _read(name)
+
+
+@cache
+def _built_in(name: str) -> Profile:
+    return _read(name)
+
+
+def _read(name: str) -> Profile:
     data, source = _data(name, Path(), ())
     try:
         return Profile.model_validate(data)
