@@ -7,7 +7,7 @@ the file (or ONNX's own shape inference) says.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import zip_longest
@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 import onnx
 
+from isthmus.frontends.onnx.branches import MOST_FORKS, forks, going_on
 from isthmus.frontends.onnx.external import Files
 from isthmus.frontends.onnx.functions import function_of, with_attributes
 from isthmus.frontends.onnx.names import check_texts, domain_of, op_of
@@ -27,7 +28,7 @@ from isthmus.frontends.onnx.types import Dims
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim
 from isthmus.ir.errors import FileError, InferError
-from isthmus.ir.graph import Graph, Value
+from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import Location
 from isthmus.ir.shape_values import elements
 from isthmus.ir.types import Tensor, Type
@@ -83,6 +84,7 @@ class Model:
         depth: how many nested graphs those are in that are being converted.
         docs: the doc strings of nodes, by name.
         most: how many nodes functions and nested graphs may come to.
+        forks: how many branches those are in that go on by themselves.
         counted: how many nodes of functions and nested graphs were converted, each of them each time.
         followed: the elements of small integer tensors, by how much was assumed of sizes when they were found.
     """
@@ -98,6 +100,7 @@ class Model:
     depth: int = 0
     docs: dict[str, str] = field(default_factory=dict)
     most: Callable[[], int] = lambda: MOST
+    forks: int = 0
     counted: list[int] = field(default_factory=lambda: [0])
     followed: dict[int, dict[Value, tuple[Dim, ...] | None]] = field(default_factory=dict)
 
@@ -263,14 +266,23 @@ def most_nodes(proto: Any) -> int:
     return max(4 * count, min(MOST, FEW + COPIES * count))
 
 
-def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: Scope) -> None:
+def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: Scope, outputs: Iterable[str]) -> None:
     """Converts nodes in order, and adds the values of their results to the scope.
+
+    Where they go on behind an `If` whose results have other ranks in each branch, only those that are outputs get there.
+
+    Args:
+        model: what they are of.
+        b: builds the IR's nodes.
+        protos: the NodeProtos.
+        scope: the values of names.
+        outputs: the names that are looked up there afterwards.
 
     Raises:
         FileError: a node uses a name that nothing before it makes, or makes one that there is already.
     """
     made = scope.maps[0] if isinstance(scope, ChainMap) else scope
-    for proto in protos:
+    for index, proto in enumerate(protos):
         check_texts(proto.name, proto.op_type, proto.domain, proto.overload, proto.doc_string, *proto.input, *proto.output)
         b.location = Location(model.where, 0, proto.name or proto.op_type)
         if model.calling or model.depth:
@@ -285,7 +297,13 @@ def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: Scope)
                 raise FileError(f"the input {name!r} is made by no node before it", op=op_of(proto), location=b.location,
                                 remedy="sort the nodes, or add the missing one")  # fmt: skip
             inputs.append(scope[name] if name else None)
+        before = next(b.graph.reversed_nodes(), None)
         results = _convert(model, b, proto, inputs, scope)
+        if proto.op_type == "If" and model.forks < MOST_FORKS and forks(proto, results, rest := protos[index + 1 :]):
+            _take_back(b, before)
+            whole = going_on(proto, rest, [name for name in outputs if name not in scope])
+            convert_nodes(replace(model, forks=model.forks + 1), b, [whole], scope, ())
+            return
         for name, value in zip(proto.output, results, strict=False):
             if name:
                 if name in made:
@@ -317,10 +335,7 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
         for region in c.regions:
             if region.parent is None:
                 region.release()
-        for node in b.graph.reversed_nodes():  # what was built before the reason came up
-            if node is before:
-                break
-            node.erase()
+        _take_back(b, before)
         reason = str(error) if isinstance(error, Opaque) else "the rank of an input is not known"
         return opaque(model, b, proto, inputs, scope, reason, getattr(error, "types", None))
     results = (found,) if isinstance(found, Value) else tuple(found)
@@ -328,6 +343,14 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
         if isinstance(type, Tensor) and not all(0 <= dim <= LARGEST for dim in type.shape or () if isinstance(dim, int)):
             raise FileError("a size is negative or too large", op=op_of(proto), location=b.location, found=str(type))
     return results
+
+
+def _take_back(b: Builder, before: Node | None) -> None:
+    """Erases what was built behind a node."""
+    for node in b.graph.reversed_nodes():
+        if node is before:
+            break
+        node.erase()
 
 
 def _ranked(value: Value | None) -> bool:
@@ -391,7 +414,7 @@ def call_function(model: Model, b: Builder, proto: Any, inputs: Sequence[Value |
     scope.update(zip(function.input, inputs, strict=False))
     given = {each.name: each for each in (*function.attribute_proto, *proto.attribute)}
     place = b.location
-    convert_nodes(inner, b, [with_attributes(node, given) for node in function.node], scope)
+    convert_nodes(inner, b, [with_attributes(node, given) for node in function.node], scope, function.output)
     b.location = place
     asked = zip(function.output, proto.output, strict=False)
     missing = [name for name, own in asked if own and name not in scope]
@@ -422,7 +445,7 @@ def contents(
         own[tensor.name] = b.constant(weight_of(tensor, model.files), name=tensor.name)
     for sparse in proto.sparse_initializer:
         own[sparse.values.name] = b.constant(dense(sparse, model.files), name=sparse.values.name)
-    convert_nodes(model, b, proto.node, own)
+    convert_nodes(model, b, proto.node, own, [each.name for each in proto.output])
     outputs = [own.get(each.name) for each in proto.output]
     missing = [each.name for each, value in zip(proto.output, outputs, strict=True) if value is None]
     if missing:

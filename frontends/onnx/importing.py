@@ -110,7 +110,7 @@ def import_model(
     for name, weight in constants.items():
         if name not in scope:
             scope[name] = b.constant(weight, name=name)
-    convert_nodes(model, b, source.node, scope)
+    convert_nodes(model, b, source.node, scope, [each.name for each in source.output])
     outputs = []
     for each in source.output:
         value = scope.get(each.name)

@@ -31,9 +31,9 @@ KINDS: Final = ("node", "simple", "pytorch-converted", "pytorch-operator", "real
 """The kinds of models that onnx brings along. Of the real ones these are the light ones, whose weights are all alike."""
 STANDARD: Final = ("", "ai.onnx.preview", "ai.onnx.preview.training", "ai.onnx.ml")
 VERDICTS: Final = ("right", "nearer", "evaluated", "opaque", "refused", "wrong", "crash")
-"""What becomes of a model, the best first. ``nearer``: not within the case's tolerance of the stored outputs, which were rounded
-on the way, and nearer than they to what the model gives in f64. ``evaluated``: right where ONNX's own evaluator runs it, as it
-runs the original, which onnxruntime does not. ``opaque``: right, with nodes that stay as they were."""
+"""What becomes of a model, the best first. ``nearer``: not within the case's tolerance of the stored outputs, which were
+rounded on the way, and nearer than they to what the model gives in f64. ``evaluated``: right where ONNX's own evaluator runs
+it, as it runs the original, which onnxruntime does not. ``opaque``: right, with nodes that stay as they were."""
 
 
 @cache
@@ -78,10 +78,14 @@ def data(case: Any, model: Any) -> Iterator[tuple[dict[str, Any], list[Any]]]:
         yield dict(zip(names, inputs, strict=True)), outputs
     if case.url:  # as the standard's runner makes them up
         shapes = {each.name: [dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in inputs_of(model)}
-        counts = {name: int(np.prod(shape)) for name, shape in shapes.items()}
-        made = {name: (np.arange(counts[name]).reshape(shape) / counts[name]).astype(np.float32) for name, shape in shapes.items()}
+        made = {name: _rising(shape) for name, shape in shapes.items()}
         path = str(file_of(case)).removesuffix(".onnx")
         yield made, [_read(f"{path}_output_{index}.pb", value.type) for index, value in enumerate(model.graph.output)]
+
+
+def _rising(shape: list[int]) -> Any:
+    count = int(np.prod(shape))
+    return (np.arange(count).reshape(shape) / count).astype(np.float32)
 
 
 def _array(content: Any) -> Any:
