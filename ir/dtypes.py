@@ -89,6 +89,15 @@ BOOL: Final = frozenset((bool_,))
 INDEX: Final = frozenset((i64, i32))
 ANY: Final = frozenset(ALL)
 
+BY_ONNX: Final[dict[int, DType]] = dict(enumerate((
+    f32, u8, i8, u16, i16, i32, i64, string, bool_, f16, f64, u32, u64, c64, c128, bf16, f8e4m3fn, f8e4m3fnuz, f8e5m2,
+    f8e5m2fnuz, u4, i4, f4e2m1, f8e8m0, u2, i2, f6e2m3, f6e3m2,
+), 1))  # fmt: skip
+"""The element types by their numbers in ONNX's ``TensorProto.DataType``."""
+
+ONNX: Final = {each: number for number, each in BY_ONNX.items()}
+"""These numbers by element type."""
+
 _BY_NAME: Final = {d.name: d for d in ALL}
 _BY_NUMPY: Final = {d.numpy: d for d in ALL}
 

@@ -21,15 +21,6 @@ OLDEST: Final = 7
 DEFAULT: Final = 18
 NEWEST: Final = min(onnx.defs.onnx_opset_version(), 28)
 
-_ENUM: Final[dict[DType, int]] = {
-    dtypes.f32: 1, dtypes.u8: 2, dtypes.i8: 3, dtypes.u16: 4, dtypes.i16: 5, dtypes.i32: 6, dtypes.i64: 7, dtypes.string: 8,
-    dtypes.bool_: 9, dtypes.f16: 10, dtypes.f64: 11, dtypes.u32: 12, dtypes.u64: 13, dtypes.c64: 14, dtypes.c128: 15,
-    dtypes.bf16: 16, dtypes.f8e4m3fn: 17, dtypes.f8e4m3fnuz: 18, dtypes.f8e5m2: 19, dtypes.f8e5m2fnuz: 20, dtypes.u4: 21,
-    dtypes.i4: 22, dtypes.f4e2m1: 23, dtypes.f8e8m0: 24, dtypes.u2: 25, dtypes.i2: 26, dtypes.f6e2m3: 27, dtypes.f6e3m2: 28,
-}  # fmt: skip
-
-_BY_ENUM: Final = {number: dtype for dtype, number in _ENUM.items()}
-
 _SINCE: Final[dict[DType, int]] = {
     dtypes.bf16: 13,
     **dict.fromkeys((dtypes.f8e4m3fn, dtypes.f8e4m3fnuz, dtypes.f8e5m2, dtypes.f8e5m2fnuz), 19),
@@ -56,12 +47,12 @@ def nearest(opset: int) -> int:
 
 def enum(dtype: DType) -> int:
     """The number that ``TensorProto.DataType`` gives an element type."""
-    return _ENUM[dtype]
+    return dtypes.ONNX[dtype]
 
 
 def by_enum(number: int) -> DType:
     """The element type with this number."""
-    return _BY_ENUM[number]
+    return dtypes.BY_ONNX[number]
 
 
 def since(dtype: DType) -> int:
@@ -188,7 +179,7 @@ def type_proto(type: Type) -> Any:
     proto = onnx.TypeProto()
     if isinstance(type, Tensor):
         type = written(type)
-        proto.tensor_type.elem_type = _ENUM[type.dtype]
+        proto.tensor_type.elem_type = enum(type.dtype)
         if type.shape is not None:
             proto.tensor_type.shape.SetInParent()
             for dim in type.shape:
@@ -203,6 +194,6 @@ def type_proto(type: Type) -> Any:
     elif isinstance(type, Optional):
         proto.optional_type.elem_type.CopyFrom(type_proto(type.element))
     else:
-        proto.map_type.key_type = _ENUM[type.key]
+        proto.map_type.key_type = enum(type.key)
         proto.map_type.value_type.CopyFrom(type_proto(type.element))
     return proto

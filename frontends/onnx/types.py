@@ -17,11 +17,6 @@ from isthmus.ir.errors import FileError, InferError, ParseError, UsageError
 from isthmus.ir.symbols import Symbols
 from isthmus.ir.types import Map, Optional, Sequence, Tensor, Type
 
-_BY_NUMBER: Final[dict[int, DType]] = dict(enumerate((
-    dtypes.f32, dtypes.u8, dtypes.i8, dtypes.u16, dtypes.i16, dtypes.i32, dtypes.i64, dtypes.string, dtypes.bool_, dtypes.f16,
-    dtypes.f64, dtypes.u32, dtypes.u64, dtypes.c64, dtypes.c128, dtypes.bf16, dtypes.f8e4m3fn, dtypes.f8e4m3fnuz, dtypes.f8e5m2,
-    dtypes.f8e5m2fnuz, dtypes.u4, dtypes.i4, dtypes.f4e2m1, dtypes.f8e8m0, dtypes.u2, dtypes.i2, dtypes.f6e2m3, dtypes.f6e3m2,
-), 1))  # fmt: skip
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _WORDS: Final = re.compile(r"[^\W\d]\w*")
 _LONGEST: Final = 1000
@@ -38,7 +33,7 @@ def dtype_of(number: int, what: str) -> DType:
     Raises:
         FileError: there is no such element type.
     """
-    found = _BY_NUMBER.get(number)
+    found = dtypes.BY_ONNX.get(number)
     if found is None:
         raise FileError(f"{what} has the element type {number}, which ONNX does not define")
     return found
@@ -174,7 +169,7 @@ def type_proto(type: Type) -> Any:
     """A type as ONNX writes it; sizes that are no numbers are left open."""
     proto = onnx.TypeProto()
     if isinstance(type, Tensor):
-        proto.tensor_type.elem_type = _number(type.dtype)
+        proto.tensor_type.elem_type = dtypes.ONNX[type.dtype]
         if type.shape is not None:
             proto.tensor_type.shape.SetInParent()
             for dim in type.shape:
@@ -182,13 +177,9 @@ def type_proto(type: Type) -> Any:
                 if isinstance(dim, int):
                     entry.dim_value = dim
     elif isinstance(type, Map):
-        proto.map_type.key_type = _number(type.key)
+        proto.map_type.key_type = dtypes.ONNX[type.key]
         proto.map_type.value_type.CopyFrom(type_proto(type.element))
     else:
         kind = "sequence_type" if isinstance(type, Sequence) else "optional_type"
         getattr(proto, kind).elem_type.CopyFrom(type_proto(type.element))
     return proto
-
-
-def _number(dtype: DType) -> int:
-    return next(number for number, each in _BY_NUMBER.items() if each is dtype)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import onnx
 import onnxruntime
 import pytest
 
@@ -40,3 +41,12 @@ def test_every_element_type_has_its_number(dtype: dtypes.DType) -> None:
 @pytest.mark.parametrize(("opset", "version"), [(13, 7), (17, 8), (18, 8), (21, 10), (23, 11)])
 def test_files_are_as_old_as_the_opset_allows(opset: int, version: int) -> None:
     assert opsets.ir_version(opset) == version
+
+
+def test_element_types_have_the_numbers_of_the_standard() -> None:
+    numbers = set(onnx.TensorProto.DataType.values()) - {onnx.TensorProto.UNDEFINED}
+    assert numbers == set(dtypes.BY_ONNX)
+    others = {number: each for number, each in dtypes.BY_ONNX.items() if each is not dtypes.string}
+    assert {number: onnx.helper.tensor_dtype_to_np_dtype(number) for number in others} == {
+        number: each.numpy for number, each in others.items()
+    }
