@@ -118,7 +118,9 @@ class Function:
             raise _too_large()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Function) and self.kind == other.kind and self.args == other.args
+        if self is other:
+            return True
+        return isinstance(other, Function) and self._hash == other._hash and self.kind == other.kind and self.args == other.args
 
     def __hash__(self) -> int:
         return self._hash
@@ -279,7 +281,16 @@ def _sum(left: Dim, right: Dim, sign: int) -> Dim:
 
 
 def _atom(kind: str, *args: Dim) -> Dim:
-    return Expr((((Function(kind, args),), 1),))
+    found = _atoms.get((kind, args))
+    if found is None:
+        if len(_atoms) >= _REMEMBERED:
+            _atoms.clear()
+        found = _atoms[kind, args] = Expr((((Function(kind, args),), 1),))
+    return found
+
+
+_atoms: dict[tuple[str, tuple[Dim, ...]], Expr] = {}
+"""One object for what is the same: equality is then mostly identity."""
 
 
 def exact_quotient(dividend: Dim, divisor: Dim) -> Dim | None:

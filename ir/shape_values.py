@@ -14,13 +14,19 @@ LIMIT: Final = 256
 """How many ops are looked at for one value; who asks about every value keeps the answers as the graph is built."""
 
 
-def elements(value: Value | None) -> tuple[Dim, ...] | None:
-    """The elements of a tensor of i64, i32 or bool (0 and 1) in row-major order, as dims; None where that is not known."""
+def elements(value: Value | None, known: dict[Value, tuple[Dim, ...] | None] | None = None) -> tuple[Dim, ...] | None:
+    """The elements of a tensor of i64, i32 or bool (0 and 1) in row-major order, as dims; None where that is not known.
+
+    Args:
+        value: the tensor.
+        known: what is known of values so far; what is found of others is added.
+    """
     if value is None:
         return None
-    known: dict[Value, tuple[Dim, ...] | None] = {}
+    known = {} if known is None else known
     stack = [value]
-    while stack and len(known) < LIMIT:
+    most = len(known) + LIMIT
+    while stack and len(known) < most:
         top = stack[-1]
         node = top.producer
         if top in known:

@@ -17,7 +17,9 @@ def filled(graph: Graph, dims: Iterable[Dim]) -> bool:
     if graph.parent is not None:
         return False
     empty = [dim for dim in dims if not isinstance(dim, int) and graph.symbols.span(simplify(dim))[0] < 1]
-    return any([graph.symbols.constrain(">=", dim, 1) for dim in empty])
+    for dim in empty:
+        graph.symbols.constrain(">=", dim, 1)
+    return bool(empty)
 
 
 def fill(graph: Graph) -> None:
