@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from isthmus.ir.errors import IsthmusError, IsthmusWarning, UsageError
+from isthmus.ir.errors import IsthmusError, IsthmusWarning, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -272,7 +272,8 @@ def compile_command(output: str, no_verify: bool, **given: Any) -> None:
 def simplify(source: str, output: str, verify: bool, **given: Any) -> None:
     """Write an ONNX model with fewer nodes: the same inputs, outputs and numbers, at its own opset or another.
 
-    OUT may be IN. Weights that lie outside do so again.
+    OUT may be IN. Weights that lie outside do so again. A model that onnxruntime has no kernels for is written as the standard
+    has it, with a note.
     """
     request = _Request(source, **given)
     if Path(source).suffix != ".onnx":
@@ -284,7 +285,7 @@ def simplify(source: str, output: str, verify: bool, **given: Any) -> None:
 
     verified = None
     with _progress(request.quiet) as tell:
-        captured, report, backend = request.lower("legal", tell)
+        captured, report, backend = _lower_for_any(request, tell)
         tell("emit")
         net = emit(captured, report, backend)
         if verify:
@@ -297,6 +298,20 @@ def simplify(source: str, output: str, verify: bool, **given: Any) -> None:
         click.echo(json.dumps({"ok": True, **found.model_dump(mode="json"), **more}))
     elif not request.quiet:
         click.echo("\n\n".join(map(str, filter(None, (verified, found)))))
+
+
+def _lower_for_any(request: _Request, tell: Callable[[str], None]) -> Any:
+    """A model, legal for onnxruntime; for whatever takes all of the standard where that is what lacks something."""
+    try:
+        return request.lower("legal", tell)
+    except UnsupportedError as error:
+        if "profile" in request.arguments:
+            raise
+        request.arguments["profile"] = "onnx"
+        captured, report, backend = request.lower("legal", tell)
+        reasons = dict.fromkeys(f"{each.op}: {each.message}" for each in error.refusals)
+        report.notes += [f"onnxruntime does not run it, nor the original: {reason}" for reason in reasons]
+        return captured, report, backend
 
 
 @main.command()

@@ -5,7 +5,7 @@ The standard's own runner drives it: ``onnx.backend.test.BackendTest(isthmus.onn
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from isthmus.compiled import Compiled
 from isthmus.compiler import compile
+from isthmus.ir.errors import EvaluationError, UnsupportedError
 
 OPSETS: Final = (7, 28)
 """A file's own opset is kept where it lies between these, as far as the installed onnx knows it."""
@@ -25,10 +26,15 @@ class Prepared(BackendRep):  # type: ignore[misc]
 
     Attributes:
         net: what `isthmus.compile` gave.
+
+    Args:
+        net: the same.
+        otherwise: compiles it for ONNX's own evaluator, should onnxruntime refuse it; None where that is not asked for.
     """
 
-    def __init__(self, net: Compiled) -> None:
+    def __init__(self, net: Compiled, otherwise: Callable[[], Compiled] | None = None) -> None:
         self.net = net
+        self._otherwise = otherwise
         self._kind = namedtupledict("Outputs", net.output_names)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -41,17 +47,27 @@ class Prepared(BackendRep):  # type: ignore[misc]
 
         Raises:
             UsageError: they are not what the model takes.
+            EvaluationError: nothing here runs it.
         """
-        if isinstance(inputs, Mapping):
-            found = self.net(**inputs)
-        else:
-            found = self.net(*(inputs if isinstance(inputs, (list, tuple)) else (inputs,)))
+        try:
+            found = self._call(inputs)
+        except EvaluationError:
+            if self._otherwise is None:
+                raise
+            self.net, self._otherwise = self._otherwise(), None
+            found = self._call(inputs)
         made: tuple[Any, ...] = self._kind(*found.values())
         return made
 
+    def _call(self, inputs: Any) -> Any:
+        if isinstance(inputs, Mapping):
+            return self.net(**inputs)
+        return self.net(*(inputs if isinstance(inputs, (list, tuple)) else (inputs,)))
+
 
 class IsthmusBackend(Backend):  # type: ignore[misc]
-    """Compiles models with `isthmus.compile`, by default for onnxruntime at the file's own opset."""
+    """Compiles models with `isthmus.compile`, by default for onnxruntime at the file's own opset; what onnxruntime cannot run,
+    for ONNX's own evaluator."""
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
@@ -73,9 +89,19 @@ class IsthmusBackend(Backend):  # type: ignore[misc]
         """
         if not cls.supports_device(device):
             raise ValueError(f"isthmus computes on the CPU, not on {device}")
-        if kwargs.get("target", "onnx") == "onnx" and "opset" not in kwargs:
-            kwargs["opset"] = _opset(model)
-        return Prepared(compile(model, **kwargs))
+        if kwargs.get("target", "onnx") != "onnx":
+            return Prepared(compile(model, **kwargs))
+        options = {"opset": _opset(model), **kwargs} if "opset" not in kwargs else kwargs
+        if "profile" in kwargs:
+            return Prepared(compile(model, **options))
+
+        def otherwise() -> Compiled:
+            return compile(model, **options, profile="onnx")
+
+        try:
+            return Prepared(compile(model, **options), otherwise)
+        except UnsupportedError:
+            return Prepared(otherwise())
 
     @classmethod
     def run_node(

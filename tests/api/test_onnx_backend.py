@@ -13,7 +13,7 @@ from onnx.backend.test import runner
 
 import isthmus
 from isthmus import onnx_backend
-from isthmus.errors import UsageError
+from isthmus.errors import UnsupportedError, UsageError
 
 SAMPLE = (
     r"test_(Linear|Conv2d|MaxPool2d|operator_(mm|permute2|params)|sequence_model\d"
@@ -70,3 +70,11 @@ def test_devices(model: Any) -> None:
     assert not onnx_backend.supports_device("CUDA")
     with pytest.raises(ValueError, match="on the CPU, not on CUDA"):
         onnx_backend.prepare(model, device="CUDA")
+
+
+def test_what_onnxruntime_does_not_run_onnxs_evaluator_does() -> None:
+    node = helper.make_node("Cast", ["x"], ["y"], to=onnx.TensorProto.FLOAT4E2M1)
+    (found,) = onnx_backend.run_node(node, [np.array([0.6, -6.0], np.float32)], opset_version=23)
+    assert found.astype(float).tolist() == [0.5, -6.0]
+    with pytest.raises(UnsupportedError, match="no kernel"):
+        onnx_backend.run_node(node, [np.array([0.6], np.float32)], opset_version=23, profile="onnxruntime")

@@ -237,3 +237,17 @@ def test_no_file_grows_by_what_is_computed_ahead(text: str, tmp_path: Path) -> N
     done = run("simplify", path, out, "--verify")
     assert done.exit_code == 0, done.output
     assert out.stat().st_size <= path.stat().st_size + 200, done.output
+
+
+def test_what_onnxruntime_has_no_kernel_for_is_written_as_it_was(tmp_path: Path) -> None:
+    source, output = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    ends = [helper.make_tensor_value_info(*each) for each in (("x", T.FLOAT, [3]), ("y", T.FLOAT4E2M1, [3]))]
+    nodes = [helper.make_node("Identity", ["x"], ["z"]), helper.make_node("Cast", ["z"], ["y"], to=T.FLOAT4E2M1)]
+    model = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:]), opset_imports=[helper.make_opsetid("", 23)])
+    onnx.save(model, source)
+    done = run("simplify", source, output, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["ops_after"] == {"Cast": 1}
+    assert any("no kernel for Cast-23 to f4e2m1" in note for note in found["report"]["notes"])
+    assert run("simplify", source, output, "-O", "profile=onnxruntime").exit_code == 1
