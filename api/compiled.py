@@ -104,13 +104,14 @@ class Compiled:
 
         Raises:
             FileError: it could not be written; nothing half-written is left. A file that weights of the model are read from
-                is not written over.
+                is not written over, unless it is held open, as those of ONNX models are.
             CaptureError: a weight of the model was changed since.
         """
         self.captured.check()
-        held = files_of([*self.captured.weights, *self.graph.weights()])
-        for file in self.artefact.files(path):
-            if file.exists() and (state := file.stat()) and (state.st_dev, state.st_ino) in held:
+        there = [file for file in self.artefact.files(path) if file.exists()]
+        held = files_of([*self.captured.weights, *self.graph.weights()]) if there else {}
+        for file in there:
+            if (state := file.stat()) and (state.st_dev, state.st_ino) in held:
                 raise FileError(
                     f"{file} was not written: weights of the model are read from that file", remedy="save under another name"
                 )

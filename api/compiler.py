@@ -195,14 +195,12 @@ def lower(
 
 def _legalize(captured: Captured, backend: Backend) -> PassRecord:
     """Legalizes the graph. What may be empty may be so where the target's form is the same then, and not worse."""
-    for symbol in captured.perhaps_empty:
-        symbol.lo = 1
-    record = legalize(captured.graph, backend, captured.output_names)
-    for symbol in captured.perhaps_empty:
-        symbol.lo = 0
+    symbols = captured.graph.symbols
+    with symbols.supposing([(">=", symbol.dim, 1) for symbol in captured.perhaps_empty]):
+        record = legalize(captured.graph, backend, captured.output_names)
     if captured.perhaps_empty and any(backend.legal(node) is not None for node in captured.graph.walk()):
         for symbol in captured.perhaps_empty:
-            symbol.lo = 1
+            symbols.narrow(symbol, 1)
     return record
 
 
