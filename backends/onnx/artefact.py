@@ -61,6 +61,11 @@ class OnnxArtefact(Artefact):
                 found[node.op_type] = found.get(node.op_type, 0) + 1
         return found
 
+    @property
+    def imports(self) -> dict[str, int]:
+        """The opset of each domain that the file names."""
+        return {entry.domain: entry.version for entry in self._model.opset_import}
+
     def serialize(self) -> bytes:
         """The whole file in memory, weights inside.
 

@@ -20,6 +20,7 @@ from isthmus.backends.onnx import (
     division,
     early,
     early_places,
+    early_turns,
     elementwise,
     indexing,
     neural,
@@ -51,8 +52,8 @@ from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.interface import KEY, interface
 
 FAMILIES = (
-    control, custom, detection, division, early, early_places, elementwise, indexing, neural, pooling, quantization, random,
-    recurrent, resizing, sampling, shapes, spectral, texts,
+    control, custom, detection, division, early, early_places, early_turns, elementwise, indexing, neural, pooling,
+    quantization, random, recurrent, resizing, sampling, shapes, spectral, texts,
 )  # fmt: skip
 """The modules that fill the table of emitters."""
 

@@ -34,7 +34,7 @@ def _loop(e: Emitter, node: Node, trip: str | None, cond: str | None, inputs: li
     scanned = list(zip(inputs[carried:], [value for value in node.operands[2 + carried :] if value is not None], strict=True))
     for _, value in scanned[:1]:
         length = e.sizes.scalar((value.tensor.shape or ())[0])
-        trip = length if trip is None else e.op("Min", trip, length)
+        trip = length if trip is None else e.sizes.extreme("min", trip, length)
     if cond is None and not carried:
         cond = e.constant(True, dtypes.bool_)  # a Loop has two inputs at least
     (body,) = node.regions

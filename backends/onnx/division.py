@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -78,11 +78,34 @@ def _of_integers_early(b: Builder, node: Node, x: Value, y: Value) -> Any:
 
 @lowers("mod", "fmod", below=10)
 def _rest_of_quotient(b: Builder, node: Node, x: Value, y: Value) -> Any:
-    """Of integers; what is left over of floats is not exact when computed so."""
+    """Of integers; what is left over of floats is not exact when computed so, but some bits at a time."""
+    if y.tensor.dtype in _EXPONENTS and node.op.name == "fmod":
+        return _rest_by_bits(b, x, y)
     if not y.tensor.dtype.is_integer or not _is_defined(x, y):
         return None
     quotient = b.div(x, y) if node.op.name == "fmod" else b.floor_div(x, y)
     return b.sub(x, b.mul(quotient, y))
+
+
+_EXPONENTS: Final = {dtypes.f16: (16, 24), dtypes.f32: (128, 149)}
+"""Floats are below 2 to the first number, and multiples of 2 to minus the second."""
+
+_BITS: Final = 28
+"""A quotient of so many bits times 24 bits of a divisor is exact in f64."""
+
+
+def _rest_by_bits(b: Builder, x: Value, y: Value) -> Value:
+    """In f64, long division: each step takes off so many times a multiple of the divisor, once too often at most."""
+    dtype = x.tensor.dtype
+    above, below = _EXPONENTS[dtype]
+    rest, divisor = (b.abs(b.cast(each, dtype=dtypes.f64)) for each in (x, y))
+    divisor = b.where(b.gt(divisor, 2.0**above), 2.0 ** (above + 1), divisor)  # of infinity everything is left over
+    for shift in range((above + below) // _BITS * _BITS, -1, -_BITS):
+        part = b.mul(divisor, 2.0**shift) if shift else divisor
+        rest = b.sub(rest, b.mul(b.floor(b.div(rest, part)), part))
+        rest = b.add(rest, b.mul(part, b.cast(b.lt(rest, 0.0), dtype=dtypes.f64)))
+    sign = b.sub(1.0, b.mul(b.cast(b.lt(x, 0.0), dtype=dtypes.f64), 2.0))
+    return b.cast(b.mul(rest, sign), dtype=dtype)  # type: ignore[no-any-return]
 
 
 def _choose(b: Builder, name: str, x: Value, y: Value, few: Value) -> Value:

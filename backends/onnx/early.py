@@ -8,16 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from isthmus.backends import formulas
-from isthmus.backends.onnx.neural import ints, shape_of
+from isthmus.backends.onnx.early_places import element_numbers
+from isthmus.backends.onnx.neural import shape_of
 from isthmus.backends.onnx.table import lowers
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import same
+from isthmus.ir.dims import minimum, product, same
 from isthmus.ir.graph import Node, Value
-
-MOST_CHOSEN: Final = 1 << 22
-"""Up to so many elements are chosen one by one, where there is no op that does."""
-
 
 # ---- comparisons
 
@@ -44,7 +41,7 @@ def _is_number(b: Builder, x: Value) -> Value:
 
 @lowers("is_nan", below=9)
 def _is_nan(b: Builder, node: Node, x: Value) -> Any:
-    return b.logical_not(_is_number(b, x)) if x.tensor.dtype is dtypes.f32 else None
+    return b.logical_not(_is_number(b, x)) if x.tensor.dtype in (dtypes.f32, dtypes.f64) else None
 
 
 @lowers("is_inf", below=10)
@@ -54,8 +51,10 @@ def _is_inf(b: Builder, node: Node, x: Value) -> Any:
 
 @lowers("lt", "gt", below=9)
 def _compare_integers(b: Builder, node: Node, x: Value, y: Value) -> Any:
-    """In f64, where those of up to 32 bits are exact; longer ones in two halves."""
+    """In f64, where those of up to 32 bits are exact; longer ones in two halves. Of bools by logic."""
     dtype, compare = x.tensor.dtype, getattr(b, node.op.name)
+    if dtype is dtypes.bool_:
+        return b.logical_and(b.logical_not(x), y) if node.op.name == "lt" else b.logical_and(x, b.logical_not(y))
     if not dtype.is_integer:
         return None
     if dtype.bits <= 32:
@@ -78,22 +77,38 @@ def _halves(b: Builder, x: Value) -> tuple[Value, Value]:
 
 @lowers("where", below=9)
 def _where(b: Builder, node: Node, cond: Value, x: Value, y: Value) -> Any:
-    """Of bools and integers by arithmetic; of floats, which may be infinite, each element is gathered."""
-    dtype = node.result.tensor.dtype
+    """Of bools by logic; of floats, which may be infinite or nan, each element is gathered from both, laid end to end."""
+    dtype, shape = node.result.tensor.dtype, node.result.tensor.shape or ()
     if dtype is dtypes.bool_:
         return b.logical_or(b.logical_and(cond, x), b.logical_and(b.logical_not(cond), y))
     if dtype.is_integer:
-        chosen = b.cast(cond, dtype=dtype)
-        return b.add(b.mul(chosen, x), b.mul(b.sub(1, chosen), y))
-    shape = ints(node.result.tensor.shape or ())
-    if shape is None:
         return None
-    count = math.prod(shape)
-    if not 0 < count <= MOST_CHOSEN:
+    if 0 in shape:
+        return b.expand(b.constant(np.zeros((), dtype.numpy), dtype), shape=shape)
+    count, chosen = product(shape), b.cast(cond, dtype=dtypes.i64)
+    single = [same(product(each.tensor.shape or ()), 1) is True for each in (x, y)]
+    flat = [
+        b.reshape(each if one else b.expand(each, shape=shape), shape=[1 if one else count])
+        for each, one in zip((x, y), single, strict=True)
+    ]
+    both = b.concat(flat, axis=0)
+    first = 1 if single[0] else count
+    if all(single):
+        found = b.gather(both, b.sub(1, chosen), axis=0)
+        missing = len(shape) - len(cond.tensor.shape or ())
+        return b.expand(b.unsqueeze(found, axes=list(range(missing))), shape=shape)
+    place = element_numbers(b, shape)
+    left, right = 0 if single[0] else place, b.size(first) if single[1] else b.add(place, b.size(first))
+    return b.gather(both, b.add(b.mul(chosen, b.sub(left, right)), right), axis=0)
+
+
+@lowers("maximum", "minimum", below=8)
+def _extreme_of_doubles(b: Builder, node: Node, x: Value, y: Value) -> Any:
+    """By comparing; nan is what a nan and anything else give."""
+    if x.tensor.dtype is not dtypes.f64:
         return None
-    flat = [b.reshape(b.expand(each, shape=shape), shape=[count]) for each in (x, y, b.cast(cond, dtype=dtypes.i64))]
-    place = b.sub(b.constant(np.arange(count, 2 * count)), b.mul(flat[2], count))
-    return b.reshape(b.gather(b.concat(flat[:2], axis=0), place, axis=0), shape=shape)
+    better = b.gt(x, y) if node.op.name == "maximum" else b.lt(x, y)
+    return b.where(b.logical_or(better, b.is_nan(x)), x, y)
 
 
 @lowers("maximum", "minimum", below=12)
@@ -116,9 +131,12 @@ def _expand(b: Builder, node: Node, x: Value) -> Any:
     missing = len(target) - len(shape)
     sizes = (*[1] * missing, *shape)
     repeats = [1 if same(old, new) is True else new for old, new in zip(sizes, target, strict=True)]
-    if any(same(old, 1) is not True and repeat != 1 for old, repeat in zip(sizes, repeats, strict=True)):
-        return None
-    return b.tile(b.unsqueeze(x, axes=list(range(missing))) if missing else x, repeats=repeats)
+    x = b.unsqueeze(x, axes=list(range(missing))) if missing else x
+    for axis, (old, new) in enumerate(zip(sizes, target, strict=True)):
+        if repeats[axis] != 1 and same(old, 1) is not True:  # one element or all of them: which, is seen at run time
+            repeats[axis] = 1
+            x = b.gather(x, b.mul(b.arange(stop=new), b.size(minimum(old - 1, 1))), axis=axis)
+    return x if repeats == [1] * len(repeats) else b.tile(x, repeats=repeats)
 
 
 # ---- functions
@@ -194,6 +212,8 @@ _ERF_BELOW: Final = (
 
 @lowers("erf", below=9)
 def _erf(b: Builder, node: Node, x: Value) -> Any:
+    if x.tensor.dtype is dtypes.f16:
+        return b.cast(b.erf(b.cast(x, dtype=dtypes.f32)), dtype=dtypes.f16)
     if x.tensor.dtype is not dtypes.f32:
         return None
     near = b.clip(x, -4.0, 4.0)
@@ -203,3 +223,46 @@ def _erf(b: Builder, node: Node, x: Value) -> Any:
 
 
 lowers("log1p", below=9)(formulas.log1p)
+
+
+# ---- bits
+
+
+@lowers("bit_not", below=18)
+def _bit_not(b: Builder, node: Node, x: Value) -> Any:
+    dtype = x.tensor.dtype
+    if not dtype.is_integer:
+        return None
+    return b.sub(b.constant(-1 if dtype.is_signed else (1 << dtype.bits) - 1, dtype), x)
+
+
+@lowers("bit_and", "bit_or", "bit_xor", below=18)
+def _bits(b: Builder, node: Node, x: Value, y: Value) -> Any:
+    """In i64, each bit by itself along a further axis, and that of the sign."""
+    dtype, name = x.tensor.dtype, node.op.name
+    if not dtype.is_integer:
+        return None
+
+    def combined(left: Value, right: Value) -> Value:
+        both = b.mul(left, right)
+        if name == "bit_and":
+            return both  # type: ignore[no-any-return]
+        return b.sub(b.add(left, right), both if name == "bit_or" else b.mul(both, 2))  # type: ignore[no-any-return]
+
+    places = min(dtype.bits - dtype.is_signed, 63)
+    lowest, powers = -1 << places, 1 << np.arange(places, dtype=np.int64)
+    signs, bits = [], []
+    for each in (x, y):
+        each = each if each.tensor.dtype is dtypes.i64 else b.cast(each, dtype=dtypes.i64)
+        sign = b.cast(b.lt(each, 0), dtype=dtypes.i64)
+        rest = b.sub(each, b.mul(sign, lowest))
+        halves = b.div(b.unsqueeze(rest, axes=[len(rest.tensor.shape or ())]), b.constant(powers))
+        signs.append(sign)
+        bits.append(b.sub(halves, b.mul(b.div(halves, 2), 2)))
+    together = combined(*bits)
+    found = b.mul(combined(*signs), lowest)
+    for first in range(0, places, 32):  # onnxruntime adds up in f64
+        part = b.constant(np.where(np.arange(places) // 32 == first // 32, powers >> first, 0))
+        total = b.reduce_sum(b.mul(together, part), axes=[len(together.tensor.shape or ()) - 1], keepdims=False)
+        found = b.add(found, b.mul(total, 1 << first) if first else total)
+    return found if dtype is dtypes.i64 else b.cast(found, dtype=dtype)

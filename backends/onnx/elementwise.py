@@ -24,7 +24,7 @@ _DIRECT: Final = {
     "is_nan": "IsNaN", "is_inf": "IsInf", "logical_not": "Not", "softsign": "Softsign", "selu": "Selu",
     "add": "Add", "sub": "Sub", "mul": "Mul", "eq": "Equal", "lt": "Less",
     "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "logical_and": "And", "logical_or": "Or",
-    "logical_xor": "Xor", "where": "Where", "matmul": "MatMul", "det": "Det",
+    "logical_xor": "Xor", "matmul": "MatMul", "det": "Det",
 }  # fmt: skip
 """Ops that are one ONNX op of the same operands, without attributes."""
 
@@ -110,8 +110,18 @@ def _bitcast(e: Emitter, node: Node, x: str) -> Any:
     return e.op("BitCast", x, to=opsets.enum(node.attrs["dtype"]))
 
 
+@emits("where")
+def _where(e: Emitter, node: Node, cond: str, x: str, y: str) -> Any:
+    """Before opset 9 of integers alone: times 1, plus times 0."""
+    dtype = node.result.tensor.dtype
+    if e.opset >= 9 or not dtype.is_integer:
+        return e.op("Where", cond, x, y)
+    chosen = e.op("Cast", cond, to=opsets.enum(dtype))
+    return e.op("Add", e.op("Mul", chosen, x), e.op("Mul", e.op("Sub", e.constant(1, dtype), chosen), y))
+
+
 @lowers("where")
-def _where(b: Builder, node: Node, cond: Value, x: Value, y: Value) -> Any:
+def _where_of_u64(b: Builder, node: Node, cond: Value, x: Value, y: Value) -> Any:
     """onnxruntime chooses no u64: times 1, plus times 0."""
     if x.tensor.dtype is not dtypes.u64:
         return None

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from isthmus.backends import formulas
+from isthmus.backends.onnx.early_turns import running
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.neural import shape_of
 from isthmus.backends.onnx.table import emits, lowers, refuse
@@ -80,7 +81,7 @@ def _cumsum(e: Emitter, node: Node, x: str) -> Any:
 
 @emits("cumprod")
 def _no_cumprod(e: Emitter, node: Node, x: str) -> Any:
-    return refuse("how many factors there are is not known, and ONNX has CumProd from opset 26 on")
+    return refuse("ONNX has CumProd from opset 26 on")
 
 
 @emits("cumprod", since=26)
@@ -96,7 +97,10 @@ def _cumulative(e: Emitter, node: Node, op_type: str, x: str) -> Any:
 
 @lowers("cumprod")
 def _cumprod_by_steps(b: Builder, node: Node, x: Value) -> Any:
-    return b.identity(x) if shape_of(node)[node.attrs["axis"]] == 0 else formulas.cumprod(b, node, x)
+    size = shape_of(node)[node.attrs["axis"]]
+    if not isinstance(size, int):
+        return running(b, node, x)
+    return formulas.cumprod(b, node, x) if size else b.identity(x)
 
 
 # ---- order
@@ -148,10 +152,15 @@ def _unique(e: Emitter, node: Node, x: str) -> Any:
 
 
 @lowers("unique")
+def _unique_of_floats(b: Builder, node: Node, x: Value) -> Any:
+    return _unique_by_order(b, node, x) if x.tensor.dtype.is_float else None
+
+
+@lowers("unique", below=11)
 def _unique_by_order(b: Builder, node: Node, x: Value) -> Any:
     """Sorted, each run of equals is one value; no nan equals another."""
     dtype = x.tensor.dtype
-    if node.attrs["axis"] is not None or not dtype.is_float:
+    if node.attrs["axis"] is not None or dtype.kind == "string":
         return None
     size = product(shape_of(node))
     ordered, places = b.sort(b.reshape(x, shape=[size]), axis=0)

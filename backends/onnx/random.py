@@ -41,7 +41,10 @@ def _random(e: Emitter, node: Node, op_type: str, **attrs: Any) -> Any:
         refuse(f"onnxruntime draws no random numbers in {dtype}")
     if shape and all(isinstance(dim, int) for dim in shape):
         return e.op(op_type, dtype=opsets.enum(dtype), shape=list(shape), **attrs)
-    like = e.op("ConstantOfShape", e.sizes.vector(shape)) if shape else e.constant(np.float32(0), dtypes.f32)
+    like = e.filled([1] * len(shape), 0, dtypes.f32)
+    if shape:
+        sizes = e.sizes.vector(shape)
+        like = e.op("ConstantOfShape", sizes) if e.opset >= 9 else e.op("Tile", like, sizes)
     return e.op(f"{op_type}Like", like, dtype=opsets.enum(dtype), **attrs)
 
 

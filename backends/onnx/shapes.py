@@ -107,7 +107,17 @@ def _expand(e: Emitter, node: Node, x: str) -> Any:
 
 @emits("dynamic_expand")
 def _dynamic_expand(e: Emitter, node: Node, x: str, shape: str) -> Any:
-    return e.op("Expand", x, shape)
+    length = shape_of(node, 1)[0]
+    if e.opset >= 8 or not isinstance(length, int):
+        return e.op("Expand", x, shape)
+    sizes = shape_of(node)
+    missing = length - len(sizes)
+    if missing < 0:
+        shape = e.op("Concat", e.ints([1] * -missing), shape, axis=0)
+    elif missing:
+        x = e.op("Unsqueeze", x, e.ints(range(missing)))
+    single = e.op("Cast", e.op("Equal", e.sizes.vector([1] * missing + [*sizes]), e.ints([1])), to=opsets.enum(dtypes.i64))
+    return e.op("Tile", x, e.op("Add", e.op("Mul", e.op("Sub", shape, e.ints([1])), single), e.ints([1])))
 
 
 @emits("slice")

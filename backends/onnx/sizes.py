@@ -199,17 +199,25 @@ class Sizes:
         return str(e.op("Gather", whole, e.ints([axis]), axis=0))
 
     def _function(self, function: Function) -> str:
-        args, e = function.args, self.e
+        args = function.args
         if function.kind in ("min", "max"):
-            names = list(map(self._one, args))
-            if e.opset >= 12:
-                return str(e.op(function.kind.capitalize(), *names))
-            # Before, of floats alone: f64 holds every size.
-            wide = [e.op("Cast", name, to=opsets.enum(dtypes.f64)) for name in names]
-            return str(e.op("Cast", e.op(function.kind.capitalize(), *wide), to=opsets.enum(dtypes.i64)))
+            return self.extreme(function.kind, *map(self._one, args))
         if function.kind == "mod":
             return self._rest(*map(self._one, args))
         return self._quotient(*args)
+
+    def extreme(self, kind: str, *names: str) -> str:
+        """The ``min`` or ``max`` of i64s of one shape; before opset 12 ONNX has that of floats alone."""
+        e = self.e
+        if e.opset >= 12:
+            return str(e.op(kind.capitalize(), *names))
+        found, *others = names
+        for other in others:
+            more = e.op("Sub", other, found)
+            sign = e.op("Cast", more, to=opsets.enum(dtypes.f64))
+            better = e.op("Less" if kind == "min" else "Greater", sign, e.constant(0, dtypes.f64))
+            found = e.op("Add", found, e.op("Mul", more, e.op("Cast", better, to=opsets.enum(dtypes.i64))))
+        return found
 
     def _rest(self, top: str, bottom: str) -> str:
         """What is left over, with the sign of the divisor."""
