@@ -358,22 +358,29 @@ def _ranked(value: Value | None) -> bool:
 
 
 @cache
-def _kinds(domain: str, name: str, opset: int) -> dict[str, int]:
-    """The kinds of an op's attributes by the standard, by name."""
+def _kinds(domain: str, name: str, opset: int) -> tuple[dict[str, int] | None, frozenset[str]]:
+    """The kinds of an op's attributes by name, None where the standard has no such op; and those that a node must have."""
     try:
         schema = onnx.defs.get_schema(name, opset, domain)
     except onnx.defs.SchemaError:
-        return {}
-    return {key: int(each.type.value) for key, each in schema.attributes.items()}
+        return None, frozenset()
+    kinds = {key: int(each.type.value) for key, each in schema.attributes.items()}
+    return kinds, frozenset(key for key, each in schema.attributes.items() if each.required)
 
 
 def _call(row: Converter, c: Conversion, inputs: list[Value | None]) -> Any:
     """Calls a converter with the node's inputs and attributes."""
-    kinds = _kinds(domain_of(c.proto), c.proto.op_type, c.opset)
+    kinds, needed = _kinds(domain_of(c.proto), c.proto.op_type, c.opset)
     for each in c.proto.attribute:
-        if each.type != kinds.get(each.name, each.type):
+        if kinds is not None and each.name not in kinds:
+            raise c.malformed(f"has an attribute {each.name!r}, which the op has not")
+        if kinds is not None and each.type != kinds[each.name]:
             raise c.malformed(f"the attribute {each.name} is of another kind than the op has")
     attributes = {each.name: attribute(c.model, each) for each in c.proto.attribute}
+    if len(attributes) < len(c.proto.attribute):
+        raise c.malformed("has an attribute twice")
+    if needed - attributes.keys():
+        raise c.malformed(f"lacks the attribute {', '.join(sorted(needed - attributes.keys()))}")
     more = set() if row.attributes is None else attributes.keys() - row.attributes
     if more:
         raise Opaque(f"the attribute {', '.join(sorted(more))} is not carried over")
@@ -399,6 +406,8 @@ def call_function(model: Model, b: Builder, proto: Any, inputs: Sequence[Value |
     found = function_of(model, proto, inputs)
     if found is None:
         domain = domain_of(proto)
+        if not domain and model.opsets[domain] <= onnx.defs.onnx_opset_version():
+            raise FileError(f"opset {model.opsets[domain]} has no op {op_of(proto)}", op=op_of(proto), location=b.location)
         raise Opaque(f"the domain {domain} is not known" if domain else "no converter is known")
     function, opsets = found
     key = domain_of(proto), str(proto.op_type), str(proto.overload)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 from typing import Any, Final
 
 from isthmus.frontends.onnx.held import HeldFile
@@ -44,7 +45,7 @@ class Files:
         path = self.folder / location
         if path in self.opened:
             return self.opened[path]
-        if not location or os.path.isabs(location) or "\0" in location or not path.resolve().is_relative_to(self.folder):
+        if not location or os.path.isabs(location) or "\0" in location or not self._inside(path):
             remedy = "put it beside the model"
             raise FileError(f"{what} is in {location!r}, which is not in the model's folder", remedy=remedy)
         try:
@@ -54,6 +55,12 @@ class Files:
         except OSError as error:
             raise FileError(f"{path}, which holds {what}, cannot be read: {error.strerror}") from error
         return file
+
+    def _inside(self, path: Path) -> bool:
+        try:
+            return path.resolve().is_relative_to(self.folder)
+        except (OSError, RuntimeError):  # links that lead to each other
+            return False
 
 
 def place(proto: Any, nbytes: int, files: Files | None) -> tuple[HeldFile, int]:

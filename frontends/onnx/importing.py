@@ -82,6 +82,8 @@ def import_model(
     dims = Dims(graph.symbols, numbers)
     dims.declare([*(each.type for each in inputs), *types.values()])
     opsets = {domain_of(each): int(each.version) for each in proto.opset_import}
+    if len({(domain_of(each), each.version) for each in proto.opset_import}) > len(opsets):
+        raise FileError("a domain is there in two versions", found=", ".join(f"{domain or 'ai.onnx'}" for domain in opsets))
     if proto.ir_version < 3:  # which knew no opsets
         opsets.setdefault("", 1)
     functions = {(domain_of(each), each.name, each.overload): each for each in proto.functions}

@@ -88,6 +88,9 @@ def dense(proto: Any, files: Files | None) -> Weight:
     if nbytes > MOST_DENSE:
         raise FileError(f"{what} takes {nbytes} bytes once it is written out", expected=f"up to {MOST_DENSE}")
     result = np.zeros(shape, values.dtype)
+    least = 0 if indices.size == 0 else indices.min()
+    if values.ndim != 1 or indices.ndim not in (1, 2) or indices.dtype != np.int64 or len(indices) != len(values) or least < 0:
+        raise FileError(f"{what} has indices that do not fit", found=f"indices {list(indices.shape)} from {least}")
     try:
         if indices.ndim == 2:
             result[tuple(indices.T)] = values

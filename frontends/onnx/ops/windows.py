@@ -99,7 +99,8 @@ def kernel_of(c: Conversion, weight: Value, kernel_shape: Sequence[int] | None) 
     sizes = list(c.shape(weight)[2:])
     if kernel_shape is None:
         return sizes
-    if len(kernel_shape) != len(sizes):
+    fits = all(size == told for size, told in zip(sizes, kernel_shape, strict=False) if isinstance(size, int))
+    if len(kernel_shape) != len(sizes) or not fits:
         raise c.malformed(f"kernel_shape {list(kernel_shape)} is not that of the weight")
     return [size if isinstance(size, int) else told for size, told in zip(sizes, kernel_shape, strict=True)]
 
