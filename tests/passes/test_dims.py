@@ -118,9 +118,46 @@ GOLDEN = {
         }
         """,
     ),
+    "a division, which rounds towards zero": (
+        """
+        symbol N in [0, inf]
+        symbol M
+        graph @main(%x: f32[N, M]) {
+          %n: i64[] = size() {dim=N}
+          %m: i64[] = size() {dim=M}
+          %one: i64[] = constant() {value=weight<i64[] [1]>}
+          %two: i64[] = constant() {value=weight<i64[] [2]>}
+          %0: i64[] = sub(%n, %one)
+          %1: i64[] = div(%0, %two)
+          %2: i64[] = sub(%m, %one)
+          %3: i64[] = div(%2, %two)
+          %4: i64[] = div(%m, %n)
+          return %1, %3, %4
+        }
+        """,
+        """
+        symbol N in [0, inf]
+        symbol M
+        graph @main(%x: f32[N, M]) {
+          %1: i64[] = size() {dim=max(0, N - 1)//2}
+          %3: i64[] = size() {dim=(M + 1)//2 - 1}
+          %4: i64[] = size() {dim=M//N}
+          return %1, %3, %4
+        }
+        """,
+    ),
 }
 
 STAYS = {
+    "a division by what may be on either side of zero": """
+        symbol N
+        graph @main(%x: f32[N]) {
+          %0: i64[] = size() {dim=N}
+          %1: i64[] = size() {dim=N - 3}
+          %2: i64[] = div(%0, %1)
+          return %2
+        }
+        """,
     "a shape that is data": """
         symbol u0 in [0, inf]
         symbol u1 in [0, inf]
