@@ -94,6 +94,7 @@ class Rule(_Data):
         constant: inputs that must be constants.
         computed: inputs that must be none.
         absent: inputs that may not be given.
+        known: inputs whose sizes must be numbers.
         numbers: the only numbers that constant inputs may hold.
         least: the least number that a constant input may hold.
         most: the greatest one.
@@ -112,6 +113,7 @@ class Rule(_Data):
     constant: tuple[str, ...] = ()
     computed: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
     numbers: dict[str, tuple[int | float, ...]] = Field(default_factory=dict)
     least: dict[str, int | float] = Field(default_factory=dict)
     most: dict[str, int | float] = Field(default_factory=dict)
@@ -158,6 +160,8 @@ class Rule(_Data):
         name, shape, content = signature.name_of(index), given.shape, given.content
         if name in self.absent:
             return f"takes no {name}"
+        if name in self.known and (shape is None or not all(isinstance(dim, int) for dim in shape)):
+            return f"takes {name} of known sizes alone"
         ranks = self.ranks.get(name)
         if ranks is not None and shape is not None and len(shape) not in ranks:
             return f"takes {name} of rank {_list(ranks)} alone"
@@ -242,6 +246,7 @@ class Profile(_Data):
                 for place, given, known in (
                     ("types", rule.types, parameters), ("ranks", rule.ranks, names), ("constant", rule.constant, names),
                     ("computed", rule.computed, names), ("absent", rule.absent, names),
+                    ("known", rule.known, names),
                     ("numbers", rule.numbers, names), ("least", rule.least, names),
                     ("most", rule.most, names), ("size", rule.size, names),
                     ("values", rule.values, attributes), ("without", rule.without, attributes),
