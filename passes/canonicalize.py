@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from isthmus.passes.chains import CHAINS
+from isthmus.passes.forms import FORMS
 from isthmus.passes.indices import INDICES
 from isthmus.passes.no_ops import NO_OPS
 from isthmus.passes.rewrite import Rewriting
@@ -13,4 +14,4 @@ class Canonicalize(Rewriting):
     """Takes away no-ops and merges chains until nothing is left to do."""
 
     def __init__(self) -> None:
-        super().__init__("canonicalize", (*NO_OPS, *CHAINS, *ROUND_TRIPS, *INDICES))
+        super().__init__("canonicalize", (*NO_OPS, *FORMS, *CHAINS, *ROUND_TRIPS, *INDICES))

@@ -82,3 +82,11 @@ def _bound(c: Conversion, item: Value, lo: Bound) -> Dim:
     assert not isinstance(found, int)
     c.b.bind(item, symbol=found.symbol)
     return found
+
+
+def before_cast(counts: Value) -> Value:
+    """Counts or numbers of places, which any element type of indices holds: what they were before such a cast."""
+    node = counts.producer
+    source = node.operands[0] if node is not None and node.op.name == "cast" else None
+    indices = source is not None and {source.tensor.dtype, counts.tensor.dtype} <= dtypes.INDEX
+    return source if source is not None and indices else counts

@@ -6,6 +6,7 @@ from typing import Any
 
 from isthmus.frontends.onnx.conversion import Conversion
 from isthmus.frontends.onnx.ops.normalization import cast
+from isthmus.frontends.onnx.sizes import before_cast
 from isthmus.frontends.onnx.table import converts
 from isthmus.ir.graph import Value
 
@@ -29,7 +30,7 @@ def roi_align(
     if mode not in ("avg", "max") or coordinate_transformation_mode not in ("half_pixel", "output_half_pixel"):
         raise c.malformed(f"has the mode {mode} and coordinates {coordinate_transformation_mode}")
     return c.b.roi_align(
-        x, cast(c, rois, x.tensor.dtype), batch, output_size=[output_height, output_width], scale=spatial_scale,
+        x, cast(c, rois, x.tensor.dtype), before_cast(batch), output_size=[output_height, output_width], scale=spatial_scale,
         sampling_ratio=sampling_ratio, aligned=coordinate_transformation_mode == "half_pixel",
         mode="max" if mode == "max" else "mean",
     )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from isthmus.frontends.onnx.conversion import Conversion
+from isthmus.frontends.onnx.sizes import before_cast
 from isthmus.frontends.onnx.table import converts
 from isthmus.ir.graph import Value
 from isthmus.ir.op import OPS
@@ -90,7 +91,7 @@ def _layer(
     if layout:
         x = b.permute(x, perm=[1, 0, 2])
         states = [state and b.permute(state, perm=[1, 0, 2]) for state in states]
-    y, *last = getattr(b, op)(x, weight, recurrence, bias, lengths, *states, *more, **attrs)
+    y, *last = getattr(b, op)(x, weight, recurrence, bias, lengths and before_cast(lengths), *states, *more, **attrs)
     if layout:
         y, last = b.permute(y, perm=[2, 0, 1, 3]), [b.permute(each, perm=[1, 0, 2]) for each in last]
     return (y, *last)
