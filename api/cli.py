@@ -379,7 +379,8 @@ def targets(as_json: bool, quiet: bool) -> None:
         return
     for frontend, home in FRONTENDS.items():
         try:
-            schemas.setdefault("capture", {}).update(_schema(import_module(home).CaptureOptions))
+            found = _schema(import_module(home).CaptureOptions)
+            schemas["capture"] = found | schemas.get("capture", {})  # where two have the same, the first says what it is
         except ImportError as error:  # its framework is not installed
             broken[f"capture of {frontend}"] = str(error)
     if as_json:

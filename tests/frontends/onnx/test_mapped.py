@@ -161,6 +161,22 @@ def test_parts_of_weights(path: Path, dtype: Any) -> None:
         assert b"".join(map(bytes, weight.chunks())) == wanted.tobytes()
 
 
+@pytest.mark.parametrize(("location", "offset", "message"), [
+    ("\0", 10**9, "is too short for the tensor 'w'"), ("a\0b", 0, "not in the model's folder"),
+    ("model.onnx", 10**9, "is too short for the tensor 'w'"), ("../model.onnx", 0, "not in the model's folder"),
+])  # fmt: skip
+def test_a_file_that_makes_up_where_its_tensors_are(path: Path, location: str, offset: int, message: str) -> None:
+    model = everywhere()
+    w = model.graph.initializer[0]
+    w.ClearField("raw_data")
+    w.data_location = onnx.TensorProto.EXTERNAL
+    w.external_data.add(key="location", value=location)
+    w.external_data.add(key="offset", value=str(offset))
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(FileError, match=message):
+        isthmus.compile(path)
+
+
 def test_wrong_bytes_are_told_as_without_it(tmp_path: Path) -> None:
     """Cut off, or with bits the other way round: what protobuf says of the file is what counts."""
     content = everywhere().SerializeToString()
