@@ -186,7 +186,7 @@ class _Folding:
         attrs = {name: attributes.map_dims(value, resolve) for name, value in node.attrs.items()}
         if any(True for value in attrs.values() for _ in attributes.symbols_in(value)):
             return False
-        effort = node.op.effort(Call(node.op, [resolved(x.type) if x is not None else None for x in node.operands], attrs))
+        effort = 0 if node in self.paid else _effort(node, attrs)
         if effort > self.effort:
             return False
         self.effort -= effort
@@ -226,7 +226,9 @@ class _Folding:
             inside: set[Any] = set(nodes)
             made = [result for node in nodes for result in node.results if any(user not in inside for user, _ in result.uses)]
             taken = sum(_bytes(value.tensor) for value in made)
-            if len(nodes) > 1 and taken <= left + FREE_BYTES:
+            effort = sum(_effort(node, node.attrs) for node in nodes) if len(nodes) > 1 else 0
+            if len(nodes) > 1 and taken <= left + FREE_BYTES and effort <= self.effort:
+                self.effort -= effort
                 paid |= inside
                 left -= max(0, taken - FREE_BYTES)
         return paid
@@ -349,6 +351,11 @@ class _Folding:
             self.lazy.pop(node)
             node.erase()
             self.retire(producer for producer in producers if producer not in self.lazy)
+
+
+def _effort(node: Node, attrs: dict[str, Any]) -> int:
+    """The effort of evaluating a node whose sizes are all known."""
+    return node.op.effort(Call(node.op, [None if x is None else resolved(x.type) for x in node.operands], attrs))
 
 
 def _held(array: Array) -> int:

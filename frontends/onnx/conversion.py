@@ -43,7 +43,7 @@ Enter = Callable[[Builder, list[Value]], Sequence[Value]]
 
 FILE_IS_WRONG: Final = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What converters run into at nodes that break the standard in ways that none of them looks for."""
-FEW: Final = 1 << 16
+FEW: Final = 1 << 15
 MOST: Final = 1 << 18
 """Functions that call functions may come to any number of nodes. So many are always fine, and no more than so many where the
 file itself has far fewer."""
