@@ -129,10 +129,15 @@ def _gelu(b: Builder, node: Node, x: Value) -> Any:
 
 @_plainer("matmul")
 def _matmul(b: Builder, node: Node, x: Value, y: Value) -> Any:
-    """A constant on the right is repeated for all that it is multiplied with."""
+    """A constant on the right is repeated for all that it is multiplied with; a vector is a matrix of one row or column."""
+    if 1 in (x.tensor.rank, y.tensor.rank):
+        left, right = x.tensor.rank == 1, y.tensor.rank == 1
+        found = b.matmul(b.unsqueeze(x, axes=[0]) if left else x, b.unsqueeze(y, axes=[1]) if right else y)
+        rank = found.tensor.rank
+        return b.squeeze(found, axes=[axis for axis, gone in ((rank - 2, left), (rank - 1, right)) if gone])
     held, batch = y.tensor.shape, (node.result.tensor.shape or ())[:-2]
     other = x.tensor.shape
-    if other is None or held is None or len(other) < 2 or len(held) < 3:
+    if other is None or held is None or len(held) < 3:
         return None
     shape, whole = [*batch, *other[-2:]], [*batch, *held[-2:]]
     if (list(other), list(held)) == (shape, whole):
