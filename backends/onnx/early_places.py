@@ -20,6 +20,8 @@ from isthmus.ir.types import Tensor
 COMBINE: Final = {"none": None, "add": "add", "mul": "mul", "min": "minimum", "max": "maximum"}
 """The op that combines what is written with what is there, by reduction."""
 
+_WIDE: Final = {dtypes.f16: dtypes.f32, dtypes.bf16: dtypes.f32, dtypes.bool_: dtypes.i32}
+
 MOST_NUMBERED: Final = 1 << 20
 """Up to so many numbers are written down as a constant."""
 
@@ -216,12 +218,10 @@ def _scatter_nd(b: Builder, node: Node, x: Value, indices: Value, updates: Value
     return b.reshape(flat, shape=shape)
 
 
-@lowers("scatter_elements")
+@lowers("scatter_elements", below=18)
 def _scatter_reduced(b: Builder, node: Node, x: Value, indices: Value, updates: Value) -> Any:
     """Where one write must find what another left, one by one."""
-    if node.attrs["reduction"] == "none" or x.tensor.dtype is dtypes.bool_:
-        return None
-    return _scatter_in_turns(b, node, x, indices, updates, None)
+    return None if node.attrs["reduction"] == "none" else _scatter_in_turns(b, node, x, indices, updates, None)
 
 
 @lowers("scatter_elements", below=9)
@@ -232,9 +232,12 @@ def _scatter_early(b: Builder, node: Node, x: Value, indices: Value, updates: Va
 
 def _scatter_in_turns(b: Builder, node: Node, x: Value, indices: Value, updates: Value, numbers: Value | None) -> Any:
     shape, wanted, axis, dtype = shape_of(node), shape_of(node, 1), node.attrs["axis"], x.tensor.dtype
-    combine = COMBINE[node.attrs["reduction"]]
-    if not shape or (combine is not None and dtype is dtypes.bool_):
+    combine, wide = COMBINE[node.attrs["reduction"]], _WIDE.get(dtype)
+    if not shape:
         return None
+    if combine is not None and wide is not None:  # not to round or cast in each turn
+        x, updates = (b.cast(each, dtype=wide) for each in (x, updates))
+        return b.cast(b.scatter_elements(x, indices, updates, **node.attrs), dtype=dtype)
     axis %= len(shape)
     places = [_place(b, other, wanted) for other in range(len(shape))]
     places[axis] = _from_front(b, indices, shape[axis])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,6 +29,15 @@ samples have; other element types or shapes of the same op may be taken. ONNX an
 sizes and with symbols in their place; Caffe with all operands as inputs, and with all but the first as constants.
 `tests/backends/` runs every sample that is not refused, and names the few that a target's runtime gets wrong.
 """
+OLDER = """\
+
+## ONNX at older opsets
+
+An op that an opset lacks is said there in those that it has, where that is exact in every case. Where it is not, the op is
+refused: these are all the samples that are, of {samples} at each opset. `tests/backends/onnx/` holds each of them.
+
+"""
+PINS = Path(__file__).parents[1] / "backends" / "onnx" / "exceptions.json"
 SHORT = 90
 
 
@@ -48,6 +59,29 @@ def cell(found: Sequence[Outcome]) -> str:
     return ", ".join(told)
 
 
+def older() -> Iterator[str]:
+    """What ONNX refuses, opset by opset, as the tests of that target have pinned it."""
+    pins: dict[str, dict[str, str]] = json.loads(PINS.read_text())
+    opsets: dict[tuple[str, str], dict[str, int]] = {}
+    for opset, pinned in pins.items():
+        for name, told in pinned.items():
+            kind, _, why = told.partition(": ")
+            op = name.partition("-")[0]
+            if kind == "refused":
+                why = re.sub(r"(?<=for )(\w+)-\d+| at opset \d+", r"\1", why.removesuffix(f" (needed for {op})"))
+                key = ("any", why) if why.startswith("the element type") else (op, why)
+                counts = opsets.setdefault(key, {})
+                counts[opset] = counts.get(opset, 0) + 1
+    refused = {opset: sum(counts.get(opset, 0) for counts in opsets.values()) for opset in pins}
+    samples = sum(len(list(param.values[0].graphs())) for param in suite("onnx", opset=NEWEST))
+    yield from OLDER.format(samples=f"{samples:,}").splitlines()
+    yield f"| op | {' | '.join(f'opset {opset}' for opset in pins)} | why |"
+    yield "|---" * (len(pins) + 2) + "|"
+    yield f"| **all** | {' | '.join(str(refused[opset]) for opset in pins)} | |"
+    for (op, why), counts in sorted(opsets.items()):
+        yield f"| {op} | {' | '.join(str(counts.get(opset, '')) for opset in pins)} | {why.replace('|', chr(92) + '|')} |"
+
+
 def lines() -> Iterator[str]:
     columns: list[dict[str, str]] = []
     for make in TARGETS.values():
@@ -61,6 +95,7 @@ def lines() -> Iterator[str]:
     yield "|---" * (len(TARGETS) + 1) + "|"
     for name in columns[0]:
         yield f"| {name} | {' | '.join(column[name] for column in columns)} |"
+    yield from older()
 
 
 def test_the_page_is_current() -> None:
