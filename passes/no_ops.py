@@ -102,7 +102,7 @@ def neutral(b: Builder, node: Node) -> Any:
     return b.expand(kept, shape=node.results[0].tensor.shape)
 
 
-_DEFAULTS: Final = {"bias": 0, "scale": 1}
+_DEFAULTS: Final = {"bias": 0, "scale": 1, "hidden": 0, "cell": 0}
 """Optional operands, and the number that they may as well be absent for."""
 
 
@@ -112,7 +112,9 @@ def _default(row: Operand) -> int | None:
 
 @on(lambda op: any(_default(row) is not None for row in op.operands))
 def neutral_parameter(b: Builder, node: Node) -> Any:
-    """A bias of zeros or a scale of ones, as layers have before training. What holds of ``x + 0.0`` holds here."""
+    """A bias of zeros or a scale of ones, as layers have before training, or a first state of zeros. What holds of ``x + 0.0``
+    holds here.
+    """
     operands = list(node.operands)
     for index, row in enumerate(node.op.operands):
         default, value = _default(row), operands[index]
@@ -130,11 +132,19 @@ def _fits(node: Node, parameter: Value | None) -> bool:
     return x.tensor.shape is not None and x.tensor.shape[axis:end] == parameter.tensor.shape
 
 
-def _is(value: Value | None, wanted: float) -> bool:
-    """Whether a value is a constant of this number alone."""
-    while value is not None and value.producer is not None and value.producer.op.name == "expand":
-        value = value.producer.operands[0]
-    weight = value.weight if value is not None else None
+_MOVES: Final = frozenset(("expand", "concat", "slice", "reshape", "squeeze", "unsqueeze", "permute", "tile", "flip"))
+"""Ops whose results hold their operands' elements and no others."""
+_DEEPEST: Final = 8
+"""So many of them are looked through."""
+
+
+def _is(value: Value | None, wanted: float, depth: int = 0) -> bool:
+    """Whether a value is made of a constant of this number alone."""
+    if value is None:
+        return False
+    if value.producer is not None and value.producer.op.name in _MOVES and depth < _DEEPEST:
+        return all(_is(operand, wanted, depth + 1) for operand in dict.fromkeys(value.producer.operands))
+    weight = value.weight
     if weight is None or weight.dtype.kind == "string" or not 0 < weight.nbytes <= LOOKED_INTO:
         return False
     array: Any = weight.array()
