@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
+
 from isthmus.frontends.onnx.conversion import Conversion
 from isthmus.frontends.onnx.ops.control import COUNT, turning
 from isthmus.frontends.onnx.table import converts
 from isthmus.frontends.onnx.types import dtype_of
 from isthmus.ir.builder import Builder
 from isthmus.ir.graph import Value
+from isthmus.ir.types import Optional, Tensor
 from isthmus.ir.types import Sequence as SequenceType
-from isthmus.ir.types import Tensor
 
 
 @converts("SequenceConstruct")
@@ -153,12 +155,12 @@ def optional(c: Conversion, x: Value | None = None, *, type: Any = None) -> Valu
 @converts("OptionalGetElement")
 def get(c: Conversion, x: Value) -> Value:
     """What an optional holds; anything else as it is."""
-    made: Value = c.b.optional_get(x)
+    made: Value = c.b.optional_get(x) if isinstance(x.type, Optional) else x
     return made
 
 
 @converts("OptionalHasElement")
 def has(c: Conversion, x: Value | None = None) -> Value:
     """Whether there is something."""
-    made: Value = c.b.optional_has(x)
+    made: Value = c.b.optional_has(x) if x is None or isinstance(x.type, Optional) else c.b.constant(np.asarray(True))
     return made
