@@ -103,7 +103,7 @@ class Reader:
         seconds: how long an answer may take.
     """
 
-    def __init__(self, name: str, seconds: float = 60) -> None:
+    def __init__(self, name: str, seconds: float = 300) -> None:
         self.name = name
         self.seconds = seconds
         self._process: Any = None
