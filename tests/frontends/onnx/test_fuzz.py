@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import onnx
 import pytest
 from google.protobuf.message import DecodeError
+from loading import module
 from onnx_models import model
 
 from isthmus.errors import FileError, IsthmusError
@@ -47,6 +49,16 @@ def test_wrong_bytes(name: str) -> None:
             refused += 1
     assert read > 5
     assert refused > 50
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_changed_models(name: str) -> None:
+    """Thousands more are tried by ``fuzz.py``."""
+    fuzz = module(Path(__file__).parent / "fuzz.py")
+    proto = model(MODELS[name])
+    for seed in range(15):
+        draws = random.Random(seed)
+        assert fuzz.outcome(fuzz.changed(proto, draws), draws) in fuzz.OUTCOMES
 
 
 def test_an_attribute_of_another_kind() -> None:
