@@ -17,6 +17,10 @@ import isthmus
 MODELS = sorted(Path(__file__).parent.glob("data/*.onnx"))
 
 
+LARGER = {"keras_loop": 1}
+"""So many nodes more than in the file: weights that a loop carries are handed on by a node each."""
+
+
 def stored(path: Path) -> tuple[list[Any], list[Any]]:
     """The inputs and outputs that lie beside a model."""
     content = np.load(path.with_suffix(".npz"))
@@ -42,7 +46,7 @@ def test_outputs_are_the_frameworks_own(path: Path, target: str) -> None:
         np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=2e-5)
     if target == "own":
         net.artefact.validate()
-        assert net.artefact.node_count <= count(proto.graph.node)
+        assert net.artefact.node_count <= count(proto.graph.node) + LARGER.get(path.stem, 0)
         assert net.artefact.op_counts.get("Transpose", 0) <= sum(node.op_type == "Transpose" for node in walk(proto.graph.node))
 
 
