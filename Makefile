@@ -28,6 +28,7 @@ bench: $(VENV)/.dev
 
 sweep: $(VENV)/.dev
 	$(BIN)/python bench/sweep_operators.py
+	$(BIN)/python bench/sweep_standard.py --peers
 	PYTHONPATH=examples $(BIN)/python bench/sweep_models.py --jobs 2
 
 coverage: $(VENV)/.dev

@@ -81,7 +81,8 @@ def data(case: Any, model: Any) -> Iterator[tuple[dict[str, Any], list[Any]]]:
         yield found | own, outputs
     if case.url:  # as the standard's runner makes them up
         shapes = {each.name: [dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in inputs_of(model)}
-        made = {name: _rising(shape) for name, shape in shapes.items()}
+        made = {each.name: _array(each) for each in model.graph.initializer}
+        made.update((name, _rising(shape)) for name, shape in shapes.items())
         path = str(file_of(case)).removesuffix(".onnx")
         yield made, [_read(f"{path}_output_{index}.pb", value.type) for index, value in enumerate(model.graph.output)]
 
@@ -189,8 +190,10 @@ def opset_of(model: Any) -> int:
 
 def changed(model: Any, written: Any) -> str | None:
     """What a file that isthmus wrote says otherwise of inputs and outputs than the original does; None where it is the same."""
+    meant = {each.name for each in inputs_of(model)}
+    constants = {each.name for each in model.graph.initializer} - meant
     for what, mine, theirs in (
-        ("input", inputs_of(written), inputs_of(model)),
+        ("input", [each for each in inputs_of(written) if each.name not in constants], inputs_of(model)),
         ("output", list(written.graph.output), list(model.graph.output)),
     ):
         names = [[each.name for each in ends] for ends in (mine, theirs)]

@@ -82,7 +82,7 @@ def test_no_standard_op_stays_opaque() -> None:
 
 
 def test_every_op_of_every_opset_has_a_converter_or_is_a_function() -> None:
-    """With all its attributes. What `Gradient` differentiates is the graph around it, by names in the file: it stays as it is."""
+    """With all its attributes. What `Gradient` differentiates is the graph around it, by names in the file: it stays so."""
     lacking = []
     for schema in onnx.defs.get_all_schemas_with_history():
         row = converter(schema.domain, schema.name, {schema.domain: schema.since_version})
