@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from isthmus.frontends.onnx.conversion import Conversion
@@ -28,7 +29,7 @@ def _regularized(c: Conversion, x: Value, gradient: Value, factor: float) -> Any
     return gradient if factor == 0 else c.b.add(c.b.mul(x, factor), gradient)
 
 
-def _in_order(rows: list[tuple[Value, ...]]) -> tuple[Value, ...]:
+def _in_order(rows: Sequence[tuple[Value, ...]]) -> tuple[Value, ...]:
     """All new tensors, then all of what is kept beside them, as the inputs are."""
     return tuple(value for column in zip(*rows, strict=True) for value in column)
 
