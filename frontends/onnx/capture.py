@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -23,6 +24,10 @@ from isthmus.ir.dims import Dim, evaluate, hint, symbols
 from isthmus.ir.errors import FileError, UsageError
 from isthmus.ir.graph import Value, type_symbols
 from isthmus.ir.types import Tensor, Type
+
+
+MOST_MADE_UP: Final = 1 << 30
+"""No input with more elements is made up."""
 
 
 class CaptureOptions(BaseModel):
@@ -121,6 +126,8 @@ def _content(type: Type, random: np.random.Generator, sizes: Mapping[str, int]) 
     if not isinstance(type, Tensor) or type.shape is None:
         raise UsageError(f"no inputs can be made up for an input of the type {type}", remedy="give example inputs")
     shape = [_size(dim, sizes) for dim in type.shape]
+    if math.prod(size or 1 for size in shape) > MOST_MADE_UP:
+        raise UsageError(f"no inputs are made up of the sizes {shape}", remedy="give example inputs")
     dtype = type.dtype
     if dtype.kind == "string":
         return random.choice(np.array(["", "a", "bc", "def"], object), shape)
