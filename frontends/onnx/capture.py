@@ -25,7 +25,6 @@ from isthmus.ir.errors import FileError, UsageError
 from isthmus.ir.graph import Value, type_symbols
 from isthmus.ir.types import Tensor, Type
 
-
 MOST_MADE_UP: Final = 1 << 30
 """No input with more elements is made up."""
 
