@@ -13,6 +13,14 @@ from isthmus.frontends.onnx.external import Files
 from isthmus.ir.errors import EvaluationError
 
 
+def refusals() -> tuple[type[Exception], ...]:
+    """What onnxruntime raises at models that it does not take; its own errors have no common base."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    own = (each for each in vars(state).values() if isinstance(each, type) and issubclass(each, Exception))
+    return (*own, RuntimeError, ValueError)
+
+
 class Original:
     """A model as its author made it.
 
@@ -52,7 +60,7 @@ class Original:
         source = self.proto.SerializeToString() if self.path is None else str(self.path)
         try:
             session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime's errors have no common base of their own
+        except refusals() as error:
             return self._reference(error)
         return lambda feeds: session.run(None, feeds)
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import onnx
 
 from isthmus.frontends.onnx.names import check_texts
+from isthmus.frontends.onnx.original import refusals
 from isthmus.frontends.onnx.types import Dims
 from isthmus.ir.types import Type
 
@@ -69,7 +70,7 @@ def _of_runtime(proto: Any) -> Iterator[tuple[str, Any]]:
     options.log_severity_level = 4
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except Exception:  # its errors have no common base of their own; who asks says that the type is not known
+    except refusals():  # who asks says that the type is not known
         return
     for each in session.get_outputs():
         kind = each.type.removeprefix("tensor(").removesuffix(")")
