@@ -277,7 +277,7 @@ def page(results: dict[str, Any]) -> str:
     rights = sum(map(is_right, results.values()))
     pairs = [(found["nodes"], best[0]) for found in results.values() if "nodes" in found and (best := fewest(found))]
     lean = sum(nodes <= least for nodes, least in pairs)
-    verdicts = Counter(found["verdicts"].get(str(opset)) for found in results.values() for opset in OPSETS)
+    verdicts = Counter(filter(None, (found["verdicts"].get(str(opset)) for found in results.values() for opset in OPSETS)))
     lines = [
         HEAD.format(
             right=rights, all=len(results), number=len(OPSETS), oldest=OPSETS[0], newest=OPSETS[-1], runs=verdicts.total(),

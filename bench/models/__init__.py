@@ -13,7 +13,7 @@ import torch
 
 from zoo import Example
 
-FAMILIES = ("vision", "small", "language")
+FAMILIES = ("vision", "small", "language", "demo")
 """The modules of this package that hold entries."""
 
 
