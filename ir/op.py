@@ -467,7 +467,7 @@ class Op:
         self.check(call)
         found = self.infer(call)
         for type in found:
-            if type.__class__ is Tensor and len(type.shape or ()) > MOST_AXES:  # type: ignore[attr-defined]
+            if type.__class__ is Tensor and len(type.shape or ()) > MOST_AXES:
                 raise call.error(f"the result has more than {MOST_AXES} axes")
         return found
 
