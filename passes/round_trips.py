@@ -72,7 +72,7 @@ def same_to_all_parts(b: Builder, node: Node) -> Any:
     steps: list[tuple[Node, int, list[Value | None]]] = []
     while (found := _alike(b, parts, axis % max(rank, 1))) is not None:
         steps.append(found)
-        parts = [each and each.producer and each.producer.operands[found[1]] for each in parts]
+        parts = [_operand(each, found[1]) for each in parts]
     sources = {part(each, axis % rank, rank)[0] for each in parts} if steps else {None}
     if len(sources) != 1 or None in sources:  # else the ops may be better off with what made the parts
         return None
@@ -80,6 +80,12 @@ def same_to_all_parts(b: Builder, node: Node) -> Any:
     for step, place, others in reversed(steps):
         x = _again(b, step, place, x, others)
     return x
+
+
+def _operand(value: Value | None, place: int) -> Value | None:
+    """What the node that makes a value works on."""
+    node = None if value is None else value.producer
+    return None if node is None else node.operands[place]
 
 
 def _alike(b: Builder, parts: list[Value | None], axis: int) -> tuple[Node, int, list[Value | None]] | None:
@@ -93,7 +99,7 @@ def _alike(b: Builder, parts: list[Value | None], axis: int) -> tuple[Node, int,
     for step in steps:
         if step is None or step.op is not first.op or _place(step) != place or attrs_key(step.attrs) != attrs_key(first.attrs):
             return None
-        rows.append(step.operands)
+        rows.append(tuple(step.operands))
     others: list[Value | None] = []
     for column, values in enumerate(zip(*rows, strict=True)):
         found = values[0] if column == place else _numbers(b, values, [each and each.tensor.shape for each in parts], axis)
@@ -117,7 +123,7 @@ def _numbers(b: Builder, values: Sequence[Value | None], shapes: Sequence[Any], 
     if any(size.__class__ is not int for size in sizes) or sum(sizes) > MOST_NUMBERS or held[0].dtype.kind == "string":
         return None
     line = np.concatenate([np.broadcast_to(weight.array(), size) for weight, size in zip(held, sizes, strict=True)])
-    return b.constant(line.reshape([-1] + [1] * (len(shapes[0]) - 1 - axis)))  # type: ignore[no-any-return]
+    return b.constant(line.reshape([-1] + [1] * (len(shapes[0]) - 1 - axis)))
 
 
 ROUND_TRIPS: Final = (undone, same_to_all_parts)

@@ -25,12 +25,12 @@ class Alone:
 
     def __init__(self, node: Node) -> None:
         held = node.attrs["attributes"]
-        # What onnx 1.23 has wrong: products of pairwise probabilities are summed up, and the greatest element is one of absolute
-        # values.
+        # What onnx 1.23 has wrong: products of pairwise probabilities are summed up, and the greatest element is one of
+        # absolute values.
         if node.attrs["name"] == "SVMClassifier" and len(held.get("prob_a", ())) > 1:
             raise EvaluationError("ONNX's evaluator gives wrong probabilities for more than two classes")
         if node.attrs["name"] == "Normalizer" and held.get("norm", "MAX") == "MAX":
-            raise EvaluationError("ONNX's evaluator takes absolute values for the greatest element, which the standard does not")
+            raise EvaluationError("ONNX's evaluator takes the greatest absolute value, which the standard does not")
         assert node.graph is not None
         graph = Graph("alone", node.graph.symbols)
         values = dict.fromkeys(value for value in node.operands if value is not None)

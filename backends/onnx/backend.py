@@ -40,7 +40,7 @@ from isthmus.backends.onnx import (
 from isthmus.backends.onnx.artefact import External, OnnxArtefact
 from isthmus.backends.onnx.attributes import plain
 from isthmus.backends.onnx.emitter import Emitter, Probe, Scope
-from isthmus.backends.onnx.profile import BUILT_IN, Profile, load
+from isthmus.backends.onnx.profile import BUILT_IN, Kind, Profile, load
 from isthmus.backends.onnx.runtime import COMPLEX, Session
 from isthmus.backends.onnx.wire import check_external
 from isthmus.ir import dtypes
@@ -180,8 +180,10 @@ class OnnxBackend(base.Backend):
 
     def _check_ends(self, graph: Graph) -> None:
         """An input or output that no node has to do with is seen by no other check."""
-        ends = [("input", value) for value in graph.inputs] + [("output", value) for value in graph.outputs]
-        found = [(what, value, self._probe.storable(value, f"{what}s")) for what, value in ends]
+        sides: tuple[tuple[str, Kind, Sequence[Value]], ...] = (
+            ("input", "inputs", graph.inputs), ("output", "outputs", graph.outputs),
+        )  # fmt: skip
+        found = [(what, value, self._probe.storable(value, kind)) for what, kind, values in sides for value in values]
         if not self.profile.unused_inputs:
             unused = f"the profile {self.profile.name} takes no inputs that nothing uses"
             found += [("input", value, unused) for value in graph.inputs if not value.uses]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -36,7 +37,7 @@ def _arange_by_turns(b: Builder, node: Node) -> Any:
 def _arange(b: Builder, node: Node) -> Any:
     """A constant, or the places of as many ones."""
     attrs, (length,) = node.attrs, node.result.tensor.shape or (0,)
-    if _all_known(node):
+    if isinstance(length, int) and _all_known(node):
         return b.constant(attrs["start"] + attrs["step"] * np.arange(length), attrs["dtype"])
     return _spaced(b, node, b.reshape(b.nonzero(b.expand(b.constant(np.int64(1)), shape=[length])), shape=[length]))
 
@@ -159,9 +160,10 @@ def _linear(b: Builder, places: list[Value], shape: tuple[Dim, ...]) -> Value:
 
 def element_numbers(b: Builder, shape: tuple[Dim, ...]) -> Value:
     """The number of each element, in their order: i64 of this shape."""
-    if all(isinstance(size, int) for size in shape):
-        count = product(shape)
-        return b.constant(np.arange(count).reshape(shape)) if count <= MOST_NUMBERED else _linear_of(b, shape)
+    known = [size for size in shape if isinstance(size, int)]
+    if len(known) == len(shape) and math.prod(known) <= MOST_NUMBERED:
+        numbers: Value = b.constant(np.arange(math.prod(known)).reshape(known))
+        return numbers
     return _linear_of(b, shape)
 
 

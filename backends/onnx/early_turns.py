@@ -20,7 +20,7 @@ COUNT: Final = Tensor(dtypes.i64, ())
 
 def as_dtype(b: Builder, x: Value, dtype: DType) -> Value:
     """Cast, where it is needed."""
-    return x if x.tensor.dtype is dtype else b.cast(x, dtype=dtype)  # type: ignore[no-any-return]
+    return x if x.tensor.dtype is dtype else b.cast(x, dtype=dtype)
 
 
 def turns(b: Builder, count: Value) -> Value:

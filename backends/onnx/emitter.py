@@ -319,7 +319,8 @@ class Emitter:
                 raise Refused(reason)
         if not self.profile.plain:
             types = bound if given is None else {signature.outputs[0]: given, **bound}
-            reason = self.profile.node(signature, types, [name and self._given(name) for name in inputs], attrs, results)
+            known = [self._given(name) if name else None for name in inputs]
+            reason = self.profile.node(signature, types, known, attrs, results)
             if reason is not None:
                 raise Refused(reason)
         # A `dtype` beside a sequence is that of its elements.

@@ -7,6 +7,7 @@ wherever the reader takes plain forms of the same ops.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -27,7 +28,7 @@ MOST: Final = 1 << 16
 """Up to so many elements, what constants alone give is computed at once: readers lack ops for what is no part of a model."""
 
 
-def _plainer(*ops: str) -> Any:
+def _plainer(*ops: str) -> Callable[[Lower], Lower]:
     def register(lower: Lower) -> Lower:
         _FORMS.update(dict.fromkeys(ops, lower))
         return lower

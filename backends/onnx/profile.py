@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError, model_validator
 
 from isthmus.backends.onnx import opsets
+from isthmus.backends.onnx.opsets import Signature
 from isthmus.ir import dtypes
 from isthmus.ir.dims import Dim, bounds, same
 from isthmus.ir.dtypes import DType
@@ -125,7 +126,7 @@ class Rule(_Data):
     alike: int | Literal["axis"] | None = None
 
     def objection(
-        self, signature: opsets.Signature, types: Mapping[str, DType], inputs: Sequence[Given | None],
+        self, signature: Signature, types: Mapping[str, DType], inputs: Sequence[Given | None],
         attrs: Mapping[str, Any], results: int,
     ) -> str | None:  # fmt: skip
         """Why the reader does not take a node, in words that follow the op's name; None where it does. See `Profile.node`."""
@@ -156,7 +157,7 @@ class Rule(_Data):
                 return f"takes {key} {_list(allowed)} alone, not {_list(items)}"
         return None
 
-    def _of_input(self, signature: opsets.Signature, index: int, given: Given) -> str | None:
+    def _of_input(self, signature: Signature, index: int, given: Given) -> str | None:
         name, shape, content = signature.name_of(index), given.shape, given.content
         if name in self.absent:
             return f"takes no {name}"
@@ -262,7 +263,7 @@ class Profile(_Data):
         return all(getattr(self, each) == Profile.model_fields[each].get_default(call_default_factory=True) for each in stated)
 
     def node(
-        self, signature: opsets.Signature, types: Mapping[str, DType], inputs: Sequence[Given | None],
+        self, signature: Signature, types: Mapping[str, DType], inputs: Sequence[Given | None],
         attrs: Mapping[str, Any], results: int,
     ) -> str | None:  # fmt: skip
         """Why the reader does not take a node; None where it does.
@@ -312,7 +313,7 @@ class Profile(_Data):
 
 
 def _flat(content: Weight) -> Sequence[Any]:
-    return content.array().reshape(-1).tolist()  # type: ignore[no-any-return]
+    return content.array().reshape(-1).tolist()
 
 
 def _alike(one: Shape, other: Shape, but: int | Literal["axis"], attrs: Mapping[str, Any]) -> bool:
