@@ -110,7 +110,13 @@ class Compiled:
         self.captured.check()
         there = [file for file in self.artefact.files(path) if file.exists()]
         held = files_of([*self.captured.weights, *self.graph.weights()]) if there else {}
+        needed = {needed.resolve() for needed in self.captured.needed(Path(path))} if there else set()
         for file in there:
+            if file.resolve() in needed:
+                raise FileError(
+                    f"{file} was not written: {self.report.model} has its weights there",
+                    remedy=f"save under another name, or in the place of {self.report.model} itself",
+                )
             if (state := file.stat()) and (state.st_dev, state.st_ino) in held:
                 raise FileError(
                     f"{file} was not written: weights of the model are read from that file", remedy="save under another name"

@@ -299,6 +299,6 @@ def _validated(model: type[BaseModel], options: dict[str, Any]) -> Any:
     try:
         return model(**{name: value for name, value in options.items() if name in model.model_fields})
     except ValidationError as error:
-        lines = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
+        lines = [f"{'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}" for item in error.errors()]
         found = ", ".join(f"{item['loc'][0]}={item['input']!r}" for item in error.errors())
         raise UsageError("an option has a wrong value", expected="; ".join(lines), found=found) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -91,6 +92,10 @@ class Captured(ABC):
             CaptureError: one was changed.
             FileError: a file that some are mapped from was changed.
         """
+
+    def needed(self, path: Path) -> list[Path]:
+        """The files that its source goes on being read from, if something else is saved at a path."""
+        return []
 
     @abstractmethod
     def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:

@@ -426,6 +426,25 @@ def maximum(*dims: Dim) -> Dim:
     return _extreme("max", dims)
 
 
+def spread(*dims: Dim) -> Dim:
+    """The size that sizes broadcast to, each of which is 1 or the same as the others: 0 where one is 0."""
+    parts = tuple(dict.fromkeys(chain.from_iterable(map(_spread_parts, dims))))
+    return maximum(*parts) * minimum(*parts, 1)
+
+
+def _spread_parts(dim: Dim) -> tuple[Dim, ...]:
+    """The sizes that a size was spread from; that one itself where it was from none."""
+    found = extreme(dim)
+    if found is not None and found[0] == "max" and minimum(*found[1], 1) == 1:
+        return found[1]
+    if isinstance(dim, Expr) and len(dim.terms) == 1 and dim.terms[0][1] == 1 and len(dim.terms[0][0]) == 2:
+        least, most = sorted(dim.terms[0][0], key=lambda atom: not _key(atom).startswith("min("))
+        if isinstance(most, Function) and most.kind == "max" and isinstance(least, Function) and least.kind == "min":
+            if dim == maximum(*most.args) * minimum(*most.args, 1):
+                return most.args
+    return (dim,)
+
+
 def product(dims: tuple[Dim, ...] | list[Dim]) -> Dim:
     """The product of some dims; 1 for none."""
     result: Dim = 1

@@ -16,7 +16,7 @@ import numpy as np
 
 from isthmus.ir import dtypes
 from isthmus.ir.attributes import REQUIRED, Attribute
-from isthmus.ir.dims import Dim, Expr
+from isthmus.ir.dims import Dim, Expr, spread
 from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import EvaluationError, InferError
 from isthmus.ir.symbols import Symbols
@@ -203,7 +203,7 @@ class Call:
     def broadcast(self, *shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
         """The shape that several shapes broadcast to, by numpy's rules.
 
-        A size of 1 gives way only where it is known to be 1; two unknown sizes are assumed equal and recorded.
+        Two unknown sizes are assumed equal and recorded, unless the graph's symbols say that either may be 1.
         """
         first = shapes[0]
         if shapes.count(first) == len(shapes):
@@ -217,9 +217,21 @@ class Call:
                     other = shape[axis]
                     if other is dim or (other.__class__ is int and other == 1):
                         continue
-                    dim = other if dim.__class__ is int and dim == 1 else self.unify(dim, other, "broadcast sizes")
+                    dim = other if dim.__class__ is int and dim == 1 else self._together(dim, other)
             result.append(dim)
         return tuple(result)
+
+    def _together(self, left: Dim, right: Dim) -> Dim:
+        """The size that two sizes broadcast to."""
+        what = "broadcast sizes"
+        if self.symbols.joins or isinstance(left, int) and isinstance(right, int) or self.symbols.same(left, right):
+            return self.unify(left, right, what)
+        for one, other in ((left, right), (right, left)):
+            if self.symbols.same(one, 1) is False:  # then the other is 1, or the same
+                if isinstance(one, int) and self.symbols.same(other, 1) is False:
+                    return self.unify(one, other, what)
+                return one
+        return spread(left, right)
 
     def fresh(self, prefix: str = "u", lo: float = 0, hi: float = float("inf")) -> Dim:
         """A dim that only running the model can tell."""

@@ -81,7 +81,7 @@ class _Parser(Cursor):
         self.joined: dict[Symbol, Dim] = {}
 
     def module(self) -> Graph:
-        statements = {"symbol": self.declare, "join": self.join, "assume": self.assume}
+        statements = {"symbol": self.declare, "join": self.join, "assume": self.assume, "either": self.exact}
         while (statement := statements.get(self.tokens[self.at])) is not None:
             self.at += 1
             statement()
@@ -127,6 +127,11 @@ class _Parser(Cursor):
         symbol = self.symbol()
         self.expect("=")
         self.joined[symbol] = self.dim()
+
+    def exact(self) -> None:
+        for word in ("may", "be", "1"):
+            self.expect(word)
+        self.symbols.joins = False
 
     def assume(self) -> None:
         left = self.dim()

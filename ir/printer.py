@@ -19,7 +19,7 @@
 A value is written under its own name, with ``~1`` behind it where the name is taken, and under a number when it has
 none. Attributes at their default are left out. A weight of a few elements stands there in full, in row-major order
 (complex ones as real and imaginary parts in turn); any other is a reference into `weight_table`. ``default x = weight<...>``
-is the content that an input has where a call leaves it out.
+is the content that an input has where a call leaves it out. ``either may be 1`` says that nothing is taken for granted there.
 """
 
 from __future__ import annotations
@@ -184,6 +184,8 @@ class _Writer:
         for symbol in table.by_name.values():
             if symbol.joined is not None:
                 self.lines.append(f"join {symbol} = {symbol.joined}")
+        if not table.joins:
+            self.lines.append("either may be 1")
         for assumption in table.assumptions:
             self.lines.append(f"assume {assumption}{self.place(assumption.location)}")
         self.lines.append(f"graph @{word(graph.name)}{self.arguments(graph, '()')} {{")

@@ -21,6 +21,7 @@ class Scratch(Symbols):
         super().__init__()
         self.known = known
         self.by_name = known.by_name
+        self.joins = known.joins
         self.assumptions = known.assumptions
         self.missing: list[str] = []
         self.lenient = False

@@ -105,6 +105,8 @@ class Symbols:
         asker: the framework's op that is being built, where there is one: what needs the assumptions made now.
         question: what the model's own code asks now, where it does.
         listener: called with each new assumption before it takes effect; may raise to refuse it.
+        joins: whether two sizes that broadcast together are taken for granted to be the same, as frameworks do that trace
+            a run. Otherwise either may be 1.
     """
 
     def __init__(self) -> None:
@@ -114,6 +116,7 @@ class Symbols:
         self.asker = ""
         self.question: Question | None = None
         self.listener: Callable[[Assumption], None] | None = None
+        self.joins = True
         self._spans: Spans = {}
         self._stated: set[tuple[str, Dim, Dim]] = set()
         self._counters: dict[str, int] = {}

@@ -40,19 +40,21 @@ def _round_up(e: Emitter, node: Node, found: dict[str, Any]) -> None:
     attrs = node.attrs
     count = len(attrs["kernel"])
     dilations = attrs.get("dilations", (1,) * count)
-    ends, safe, plain = list(attrs["pads"][count:]), True, True
+    ends, safe, plain, known = list(attrs["pads"][count:]), True, True, True
     for axis, (size, wanted) in enumerate(zip(shape_of(node)[2:], (node.results[0].tensor.shape or ())[2:], strict=True)):
         reach, stride = (attrs["kernel"][axis] - 1) * dilations[axis] + 1, attrs["strides"][axis]
         safe = safe and (e.opset >= 22 or stride <= reach - ends[axis])
         plain = plain and same((size + attrs["pads"][axis] + ends[axis] - reach) // stride + 1, wanted) is True
         if isinstance(size, int) and isinstance(wanted, int):
             ends[axis] = max(ends[axis], (wanted - 1) * stride + reach - size - attrs["pads"][axis])
-        elif not safe:
-            refuse("with ceil_mode, ONNX may count another number of windows")
+        else:
+            known = False
     if plain:
         return
     if safe:
         found["ceil_mode"] = 1
+    elif not known:
+        refuse("with ceil_mode, ONNX may count another number of windows")
     elif node.op.name == "avg_pool" and attrs["count_include_pad"]:
         refuse("with ceil_mode, ONNX counts another number of windows")
     else:

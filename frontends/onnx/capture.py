@@ -53,6 +53,11 @@ class OnnxCaptured(Captured):
         for file in self.files.opened.values() if self.files is not None else ():
             file.check()
 
+    def needed(self, path: Path) -> list[Path]:
+        if self.files is None or path.resolve() == self.files.own.path.resolve():
+            return []
+        return [file.path for file in self.files.opened.values()]
+
     def op_counts(self) -> dict[str, int]:
         """How many nodes the file has of each op, those in functions and nested graphs included."""
         found: Counter[str] = Counter()

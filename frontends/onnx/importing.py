@@ -79,6 +79,7 @@ def import_model(
     constants = _constants(source, files)
     inputs = inputs_of(proto)
     types, numbers = fix(inputs, given or {})
+    graph.symbols.joins = False
     dims = Dims(graph.symbols, numbers)
     dims.declare([*(each.type for each in inputs), *types.values()])
     opsets = {domain_of(each): int(each.version) for each in proto.opset_import}

@@ -115,6 +115,18 @@ def test_weights_outside_stay_outside(outside: Path, tmp_path: Path) -> None:
     assert run("verify", outside, out).exit_code == 0
 
 
+def test_the_weights_of_the_source_are_not_written_over(outside: Path, tmp_path: Path) -> None:
+    copy, out = tmp_path / "copy.onnx", tmp_path / "out.onnx"
+    onnx.save(net(), out, save_as_external_data=True, location="out.onnx.data", size_threshold=1024)
+    copy.write_bytes(out.read_bytes())
+    content = (tmp_path / "out.onnx.data").read_bytes()
+    done = run("simplify", copy, out)
+    assert done.exit_code == 1
+    assert "out.onnx.data was not written: copy.onnx has its weights there" in done.output
+    assert (tmp_path / "out.onnx.data").read_bytes() == content
+    assert run("simplify", out, out, "--verify").exit_code == 0
+
+
 def test_what_cannot_be_written_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = path.read_bytes()
 

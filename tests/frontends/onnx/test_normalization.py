@@ -32,8 +32,9 @@ def test_batch_normalization_in_training() -> None:
 
 @pytest.mark.parametrize("opset", [1, 6, 7, 9])
 def test_old_batch_normalization_is_in_training_where_it_has_more_results(opset: int) -> None:
+    attributes = "momentum = 0.75" + (", consumed_inputs = [0, 0, 0, 1, 1]" if opset == 1 else "")
     made = model(f"(float[N, 3, H] x, {PARAMETERS}) => (float y, float rm, float rv, float sm, float sv) "
-                 "{ y, rm, rv, sm, sv = BatchNormalization<momentum = 0.75>(x, s, b, m, v) }", opset)  # fmt: skip
+                 f"{{ y, rm, rv, sm, sv = BatchNormalization<{attributes}>(x, s, b, m, v) }}", opset)  # fmt: skip
     x, (scale, bias, mean, var) = f32(2, 3, 4), _parameters()
     own = x.mean((0, 2)), x.var((0, 2))
     y = (x - own[0][:, None]) / np.sqrt(own[1][:, None] + 1e-5) * scale[:, None] + bias[:, None]

@@ -45,6 +45,14 @@ def test_rounded_up(op: str, window: str) -> None:
     agrees(fixed, [f32(1, 2, 6, 7)])
 
 
+@pytest.mark.parametrize("sizes", ["H, 4", "4, W", "H, W"])
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_rounded_up_along_axes_of_which_one_is_known(op: str, sizes: str) -> None:
+    window = "kernel_shape = [2, 2], pads = [1, 0, 0, 1], strides = [2, 2], ceil_mode = 1"
+    made = model(f"(float[1, 1, {sizes}] x) => (float y) {{ y = {node(op, 'x', window)} }}", 18)
+    agrees(made, [f32(1, 1, 4, 4)], *([f32(1, 1, *(4 if n == "4" else 7 for n in sizes.split(", ")))],))
+
+
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
 @pytest.mark.parametrize("more", ["", ", pads = [1, 2, 1, 1]", ", strides = [2, 1], ceil_mode = 1"])
 def test_dilated(op: str, more: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 from onnx_models import agrees, f32, i64, imported, model, text
 
 from isthmus.errors import FileError
+from isthmus.ir import parse
 
 
 @pytest.mark.parametrize("shape", ["3, 4", "0, -1", "-1, 6", "2, 0, 3, 1", "-1"])
@@ -33,6 +34,7 @@ symbol N
 symbol C in [0, inf]
 symbol H in [0, inf]
 symbol W
+either may be 1
 assume N >= 1
 assume W >= 1
 graph @main(%x: f32[N, C, H, W]) {
@@ -178,6 +180,18 @@ def test_expand_to_numbers(dims: str, shape: str, sizes: tuple[int, ...]) -> Non
 def test_either_size_may_be_the_one_that_is_repeated() -> None:
     proto = model("(float[N] x, float[M] like) => (float y) { s = Shape(like) y = Expand(x, s) }")
     agrees(proto, [f32(3), f32(1)], [f32(1), f32(4)], [f32(2), f32(2)])
+
+
+def test_either_of_two_sizes_that_broadcast_may_be_one() -> None:
+    made = model(
+        "(float[N, 3] x, float[M, 3] y, float[K, 1] w) => (float[P, 3] z, int64[2] s, float[Q, 3] t) "
+        "{ z = Add(x, y)  s = Shape(z)  a = Mul(z, x)  t = Add(a, w) }", 18,
+    )  # fmt: skip
+    sizes = [(1, 5, 1), (5, 1, 5), (3, 3, 1), (0, 1, 1), (1, 0, 1), (1, 1, 7)]
+    agrees(made, *([f32(n, 3), f32(m, 3), f32(k, 1)] for n, m, k in sizes))
+    graph = imported(made)
+    assert not graph.symbols.assumptions
+    assert str(parse(str(graph))) == str(graph)
 
 
 def test_a_number_expanded_to_terabytes_is_not_computed() -> None:
