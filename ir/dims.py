@@ -438,10 +438,9 @@ def _spread_parts(dim: Dim) -> tuple[Dim, ...]:
     if found is not None and found[0] == "max" and minimum(*found[1], 1) == 1:
         return found[1]
     if isinstance(dim, Expr) and len(dim.terms) == 1 and dim.terms[0][1] == 1 and len(dim.terms[0][0]) == 2:
-        least, most = sorted(dim.terms[0][0], key=lambda atom: not _key(atom).startswith("min("))
-        if isinstance(most, Function) and most.kind == "max" and isinstance(least, Function) and least.kind == "min":
-            if dim == maximum(*most.args) * minimum(*most.args, 1):
-                return most.args
+        for atom in dim.terms[0][0]:
+            if isinstance(atom, Function) and atom.kind == "max" and dim == maximum(*atom.args) * minimum(*atom.args, 1):
+                return atom.args
     return (dim,)
 
 

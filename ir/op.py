@@ -224,7 +224,7 @@ class Call:
     def _together(self, left: Dim, right: Dim) -> Dim:
         """The size that two sizes broadcast to."""
         what = "broadcast sizes"
-        if self.symbols.joins or isinstance(left, int) and isinstance(right, int) or self.symbols.same(left, right):
+        if self.symbols.joins or (isinstance(left, int) and isinstance(right, int)) or self.symbols.same(left, right):
             return self.unify(left, right, what)
         for one, other in ((left, right), (right, left)):
             if self.symbols.same(one, 1) is False:  # then the other is 1, or the same

@@ -30,7 +30,7 @@ def test_totals_rows_and_reasons() -> None:
     assert f"| lean | N=1; N=3 | {'right | ' * count}1.0e-07 | 5 | 6 (onnxslim) | 0.25 |" in page
     assert f"| alone | N=1; N=3 | {'right | ' * count}1.0e-07 | 5 | fails | 0.25 |" in page
     assert f"* refused (opset {OPSETS[0]}): no such op\n" in page
-    assert "Why not" not in sweep_models.page({"lean": found()})
+    assert "## Why not" not in sweep_models.page({"lean": found()})
 
 
 @pytest.mark.parametrize("verdict", ["refused", "wrong", None])

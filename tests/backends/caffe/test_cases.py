@@ -17,7 +17,7 @@ CASES: dict[str, Any] = cases("cases_caffe")
 def test_the_collection_is_there() -> None:
     if not CASES:
         pytest.skip(f"NONE OF THE CASES WAS RUN: there is no {COLLECTION}")
-    assert len(CASES) > 10
+    assert len(CASES) > 3
 
 
 @pytest.mark.parametrize("dialect", BUILT_IN)

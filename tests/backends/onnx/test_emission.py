@@ -473,7 +473,7 @@ def test_the_mean_of_what_may_be_nothing_is_a_quotient(m: Model, least: int, ops
         m.check(artefact, f(3, size))
 
 
-@pytest.mark.parametrize(("opset", "ops"), [(17, {"Erf": 1, "Add": 1, "Mul": 3}), (20, {"Gelu": 1})])
+@pytest.mark.parametrize(("opset", "ops"), [(17, {"Div": 1, "Erf": 1, "Add": 1, "Mul": 2}), (20, {"Gelu": 1})])
 def test_coarse_ops_are_kept_where_they_can_be(m: Model, opset: int, ops: dict[str, int]) -> None:
     assert m.emit(m.b.gelu(m.input(2)), opset=opset).op_counts == ops
 

@@ -43,13 +43,12 @@ def test_samples_come_back(opset: int, part: int) -> None:
     names, found = others(opset, part, PARTS)
     known = pinned(opset).keys() & names
     assert not {name: told for name, told in found.items() if "WRONG" in told or name not in known}
-    if opset == NEWEST:
-        assert not known - found.keys(), "these come back as they were by now: take them from the list"
+    assert not known - found.keys(), "these come back as they were by now: take them from the list"
 
 
 @pytest.mark.parametrize("opset", OPSETS)
 def test_few_come_back_otherwise(opset: int) -> None:
-    assert len(pinned(opset)) < 500
+    assert len(pinned(opset)) < 300
 
 
 if __name__ == "__main__":
