@@ -273,7 +273,7 @@ def simplify(source: str, output: str, verify: bool, **given: Any) -> None:
     """Write an ONNX model with fewer nodes: the same inputs, outputs and numbers, at its own opset or another.
 
     OUT may be IN. Weights that lie outside do so again. A model that onnxruntime has no kernels for is written as the standard
-    has it, with a note.
+    has it, with a note. For a reader other than onnxruntime name its profile, such as -O profile=opencv, or a .toml file.
     """
     request = _Request(source, **given)
     if Path(source).suffix != ".onnx":

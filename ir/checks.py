@@ -27,7 +27,9 @@ ASSUMPTIONS: Final = "isthmus.assumptions"
 def assumptions(graph: Graph) -> list[str]:
     """What a graph takes for granted, in words; that of the file that it was read from first."""
     told = graph.metadata.get(ASSUMPTIONS, "").splitlines()
-    return list(dict.fromkeys([*told, *(assumption.in_full for assumption in graph.symbols.assumptions)]))
+    stated = {line.partition(" (at ")[0].partition(",")[0] for line in told}  # by that file of another one
+    found = [assumption.in_full for assumption in graph.symbols.assumptions if str(assumption) not in stated]
+    return list(dict.fromkeys([*told, *found]))
 
 
 def read_integers(graph: Graph) -> dict[Symbol, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, cast
 
 import onnx
-from pydantic import BaseModel, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from isthmus.backends import base, widen
 from isthmus.backends.onnx import (
@@ -102,6 +102,16 @@ class OnnxOptions(base.Options):
         if not opsets.OLDEST <= opset <= opsets.NEWEST:
             raise ValueError(f"opset {opset} is not supported: from {opsets.OLDEST} to {opsets.NEWEST}")
         return opset
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_profile(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Without an opset, the one that the profile takes which is next to the default."""
+        profile = given.get("profile")
+        if not isinstance(profile, str) or "opset" in given:
+            return given
+        first, last = load(profile).opsets
+        return {**given, "opset": min(max(opsets.DEFAULT, first), last)}
 
     @field_validator("profile")
     @classmethod

@@ -196,6 +196,8 @@ def capture(
         refuse_what_is_assumed(imported)
     names = [value.name for value in graph.inputs]
     notes = [f"{'.'.join(filter(None, op))} stays an opaque node: {why}" for op, why in imported.opaque.items()]
+    if proto.training_info:
+        notes.append("what the file says of training is left out")
     captured = OnnxCaptured(
         graph, _renamed(names, input_names, "input"), _renamed(imported.output_names, output_names, "output"), notes,
         {"import": time.perf_counter() - began}, weights=list(graph.weights()), growth=0.0,

@@ -163,6 +163,26 @@ def test_nodes_that_nobody_knows_stay_as_they_are() -> None:
     assert all(graph.node[1].input[1] == "outer" for graph in mine["gs"].graphs)
 
 
+def test_what_is_taken_for_granted_is_told_once_however_often_a_file_is_read() -> None:
+    made = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 18]> g (float[N, 3] x, float[M, 3] y) => (float z) { z = Concat<axis = 1>(x, y) }'
+    )
+    for _ in range(3):
+        net = isthmus.compile(made)
+        made = net.artefact.model
+        told = {each.key: each.value for each in made.metadata_props}
+        assert told["isthmus.assumptions"].startswith("N == M")
+        assert len(told["isthmus.assumptions"].splitlines()) == len(net.report.assumptions) == 1
+
+
+def test_training_is_left_out_with_a_note() -> None:
+    made = onnx.parser.parse_model('<ir_version: 9, opset_import: ["": 18]> g (float[3] x) => (float[3] y) { y = Relu(x) }')
+    made.training_info.add()
+    net = isthmus.compile(made)
+    assert net.report.notes == ["what the file says of training is left out"]
+    assert not net.artefact.model.training_info
+
+
 def test_what_nested_graphs_use_is_renamed_with_it() -> None:
     """The node that made it is gone, and another value stands in its place."""
     model = strange()
