@@ -11,8 +11,8 @@ from typing import Any, Final, NoReturn, TypeAlias
 import numpy as np
 
 from isthmus.backends.caffe.schema import DEPTH, FLOATS, VARINTS, Field, Message, Schema
-from isthmus.backends.protobuf_wire import LENGTH_DELIMITED, LIMIT, Writer, copy, header, varint
 from isthmus.ir.errors import FileError
+from isthmus.ir.protobuf_wire import LENGTH_DELIMITED, LIMIT, Writer, copy, header, varint
 from isthmus.ir.weights import Weight
 
 Part: TypeAlias = "bytes | Weight"

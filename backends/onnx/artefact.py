@@ -15,8 +15,8 @@ from isthmus.backends.base import Artefact
 from isthmus.backends.files import destination, together
 from isthmus.backends.onnx import opsets, wire
 from isthmus.backends.onnx.runtime import Evaluator, Session
-from isthmus.backends.protobuf_wire import LIMIT, Writer, collect
 from isthmus.ir.errors import EvaluationError, FileError, VerifyError
+from isthmus.ir.protobuf_wire import LIMIT, Writer, collect
 from isthmus.ir.weights import Weight
 
 External = Literal["auto", "always", "never"]

@@ -16,8 +16,8 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from isthmus.backends.onnx.opsets import enum
-from isthmus.backends.protobuf_wire import LIMIT, Writer, copy, header
 from isthmus.ir.errors import FileError
+from isthmus.ir.protobuf_wire import LIMIT, Writer, copy, header
 from isthmus.ir.weights import Weight
 
 # Field numbers of onnx.proto.

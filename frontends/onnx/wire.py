@@ -6,18 +6,20 @@ hold a large tensor are stepped over whole. What looks odd here is left to proto
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final, Protocol
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from isthmus.frontends.onnx.external import OWN
+from isthmus.ir.protobuf_wire import LENGTH_DELIMITED, header
 
 LARGE: Final = 1 << 12
 """Contents of fewer bytes are parsed."""
 
 RAW_DATA: Final = 9
-VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+VARINT, FIXED64, FIXED32 = 0, 1, 5
 
 MODEL: Final = "ModelProto"
 TENSOR: Final = "TensorProto"
@@ -82,47 +84,43 @@ def _behind(data: Bytes, at: int, wire: int) -> int:
     return at + (4 if wire == FIXED32 else 8)
 
 
-def _light(data: Bytes, start: int, end: int, kind: str) -> bytes | None:
-    """A message without what is large in it; None where nothing is."""
-    parts: list[bytes] = []
-    kept = at = start
-    nested = NESTED[kind]
+def _fields(data: Bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of a message that have a length: the number, where it begins, where its content does, and where it ends."""
+    at = start
     while at < end:
         field = at
         tag, at = _varint(data, at)
-        if tag & 7 != LENGTH:
+        if tag & 7 != LENGTH_DELIMITED:
             at = _behind(data, at, tag & 7)
             continue
         length, at = _varint(data, at)
         if at + length > end:
             raise Odd
-        inner = nested.get(tag >> 3) if length >= LARGE else None
-        if inner is not None:
-            lighter = (_tensor if inner == TENSOR else _light)(data, at, at + length, inner)
-            if lighter is not None:
-                parts += [data[kept:field], _number(tag), _number(len(lighter)), lighter]
-                kept = at + length
+        yield tag >> 3, field, at, at + length
         at += length
     if at != end:
         raise Odd
+
+
+def _light(data: Bytes, start: int, end: int, kind: str) -> bytes | None:
+    """A message without what is large in it; None where nothing is."""
+    parts: list[bytes] = []
+    kept = start
+    nested = NESTED[kind]
+    for number, field, content, behind in _fields(data, start, end):
+        inner = nested.get(number) if behind - content >= LARGE else None
+        if inner is not None:
+            lighter = (_tensor if inner == TENSOR else _light)(data, content, behind, inner)
+            if lighter is not None:
+                parts += [data[kept:field], header(number, len(lighter)), lighter]
+                kept = behind
     return b"".join([*parts, data[kept:end]]) if parts else None
 
 
 def _tensor(data: Bytes, start: int, end: int, kind: str) -> bytes | None:
     """A TensorProto that tells the place of its content; None where it is not large, or is elsewhere anyway."""
-    places = []
-    at = start
-    while at < end:
-        field = at
-        tag, at = _varint(data, at)
-        if tag & 7 != LENGTH:
-            at = _behind(data, at, tag & 7)
-            continue
-        length, at = _varint(data, at)
-        if tag >> 3 == RAW_DATA:
-            places.append((field, at, at + length))
-        at += length
-    if at != end or len(places) != 1:
+    places = [rest for number, *rest in _fields(data, start, end) if number == RAW_DATA]
+    if len(places) != 1:
         return None
     field, content, behind = places[0]
     if behind - content < LARGE:
@@ -134,13 +132,3 @@ def _tensor(data: Bytes, start: int, end: int, kind: str) -> bytes | None:
     for key, value in (("location", OWN), ("offset", content), ("length", behind - content)):
         proto.external_data.add(key=key, value=str(value))
     return bytes(proto.SerializeToString())
-
-
-def _number(number: int) -> bytes:
-    """A number as protobuf writes it: seven bits a byte, the lowest first."""
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    out.append(number)
-    return bytes(out)

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 import isthmus
-from isthmus.backends.protobuf_wire import header
+from isthmus.ir.protobuf_wire import header
 
 ROOT = Path(__file__).resolve().parents[2]
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from isthmus.backends.caffe import schema, wire
 from isthmus.backends.caffe.schema import Message
-from isthmus.backends.protobuf_wire import collect, header, varint
 from isthmus.errors import FileError
 from isthmus.ir import LazyWeight, weight
 from isthmus.ir.dtypes import f32
+from isthmus.ir.protobuf_wire import collect, header, varint
 
 BASE = schema.base()
 

@@ -18,10 +18,10 @@ from onnx import numpy_helper
 
 from isthmus.backends.onnx import OnnxBackend, OnnxOptions, wire
 from isthmus.backends.onnx.artefact import OnnxArtefact
-from isthmus.backends.protobuf_wire import collect, varint
 from isthmus.ir import ArrayWeight, Builder, Graph, LazyWeight, MappedWeight, Tensor, Weight, weight
 from isthmus.ir.dtypes import f32
 from isthmus.ir.errors import EvaluationError, FileError
+from isthmus.ir.protobuf_wire import collect, varint
 
 
 @pytest.mark.parametrize("number", [0, 1, 127, 128, 300, 2**31, 2**63 - 1])

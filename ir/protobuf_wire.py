@@ -1,4 +1,4 @@
-"""Protobuf's wire format, written piece by piece: what every backend with protobuf files needs.
+"""Protobuf's wire format, written piece by piece: what every room with protobuf files needs.
 
 A message is only its fields one behind the other, each a tag and perhaps a length; so it can be written in parts, and
 weights go from their handles straight into the file.
