@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from isthmus.ir.builder import Builder
-from isthmus.ir.graph import Node
+from isthmus.ir.graph import Node, Value
 from isthmus.passes.rules import on
 
 
@@ -16,13 +17,16 @@ def whole_already(b: Builder, node: Node) -> Any:
     return x if x is not None and x.tensor.dtype.is_integer else None
 
 
-@on("logsumexp", "reduce_l2")
+_OF_ONE: Final[dict[str, Callable[[Builder, Value], Value]]] = {"logsumexp": lambda b, x: x, "reduce_l2": lambda b, x: b.abs(x)}
+
+
+@on(*_OF_ONE)
 def along_no_axis(b: Builder, node: Node) -> Any:
     """A reduction of each element by itself."""
     x = node.operands[0]
     if x is None or node.attrs["axes"]:
         return None
-    return x if node.op.name == "logsumexp" else b.abs(x)
+    return _OF_ONE[node.op.name](b, x)
 
 
 @on("max_pool", "max_pool_with_index", "avg_pool")
