@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from isthmus.backends.onnx.backend import OnnxBackend, OnnxOptions
 from isthmus.backends.onnx.opsets import DEFAULT
 from isthmus.backends.onnx.runtime import Evaluator
 from isthmus.ir.errors import EvaluationError
 from isthmus.ir.graph import Graph, Node, Value, clone_node
+
+_WRONG: Final[dict[str, tuple[Callable[[Mapping[str, Any]], bool], str]]] = {
+    "SVMClassifier": (lambda held: len(held.get("prob_a", ())) > 1, "gives wrong probabilities for more than two classes"),
+    "Normalizer": (lambda held: held.get("norm", "MAX") == "MAX", "takes the greatest absolute value"),
+}
+"""What onnx 1.23 has wrong: by op, with which attributes, and how: it sums up products of pairwise probabilities, and the
+standard's greatest element is not one of absolute values."""
 
 
 class Alone:
@@ -24,13 +31,9 @@ class Alone:
     """
 
     def __init__(self, node: Node) -> None:
-        held = node.attrs["attributes"]
-        # What onnx 1.23 has wrong: products of pairwise probabilities are summed up, and the greatest element is one of
-        # absolute values.
-        if node.attrs["name"] == "SVMClassifier" and len(held.get("prob_a", ())) > 1:
-            raise EvaluationError("ONNX's evaluator gives wrong probabilities for more than two classes")
-        if node.attrs["name"] == "Normalizer" and held.get("norm", "MAX") == "MAX":
-            raise EvaluationError("ONNX's evaluator takes the greatest absolute value, which the standard does not")
+        is_wrong, why = _WRONG.get(node.attrs["name"], (None, ""))
+        if is_wrong is not None and is_wrong(node.attrs["attributes"]):
+            raise EvaluationError(f"ONNX's evaluator {why}")
         assert node.graph is not None
         graph = Graph("alone", node.graph.symbols)
         values = dict.fromkeys(value for value in node.operands if value is not None)

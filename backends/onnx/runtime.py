@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -21,11 +22,53 @@ COMPLEX: Final = "isthmus.complex"
 """The key of a file's metadata that says which inputs and outputs are complex: pairs of reals, along a last axis."""
 
 
-class Session:
+class Runner(ABC):
     """A model that is ready to run.
 
     Attributes:
         inputs: the names of its inputs, in order.
+
+    Args:
+        inputs: these names.
+        outputs: the names of its outputs.
+        pairs: what the file's metadata says under `COMPLEX`.
+    """
+
+    runtime: str
+    """What runs it, as errors name it."""
+
+    def __init__(self, inputs: list[str], outputs: list[str], pairs: str) -> None:
+        self.inputs = inputs
+        self._outputs = outputs
+        found = json.loads(pairs)
+        self._complex_inputs = frozenset(found.get("inputs", ()))
+        self._complex_outputs = [name in found.get("outputs", ()) for name in outputs]
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs on these inputs, in the order of the model's own.
+
+        Raises:
+            UsageError: another number of inputs than the model has.
+            EvaluationError: the runtime refuses them.
+        """
+        if len(inputs) != len(self.inputs):
+            expected = ", ".join(self.inputs)
+            raise UsageError(f"the model takes {len(self.inputs)} inputs", expected=expected, found=str(len(inputs)))
+        feeds = dict(zip(self.inputs, inputs, strict=True))
+        feeds.update({name: _as_pairs(np.asarray(feeds[name])) for name in self._complex_inputs})
+        try:
+            found = self._run(feeds)
+        except Exception as error:  # onnxruntime's errors have no common base of their own; the evaluator's ops raise any
+            raise EvaluationError(f"{self.runtime}: {error}") from error
+        return [_as_complex(array) if pairs else array for array, pairs in zip(found, self._complex_outputs, strict=True)]
+
+    @abstractmethod
+    def _run(self, feeds: dict[str, Any]) -> list[Any]:
+        """The outputs, complex ones as pairs."""
+
+
+class Session(Runner):
+    """A model that onnxruntime runs.
 
     Args:
         model: the file's content, or its path.
@@ -35,6 +78,8 @@ class Session:
     Raises:
         EvaluationError: onnxruntime is not installed, or refuses the model.
     """
+
+    runtime = "onnxruntime"
 
     def __init__(
         self, model: bytes | bytearray | Path, weights: Mapping[str, Array] | None = None, frugal: bool = False,
@@ -61,46 +106,25 @@ class Session:
             self._session = onnxruntime.InferenceSession(
                 source, options, providers=["CPUExecutionProvider"], disabled_optimizers=disabled
             )
-        except Exception as error:  # onnxruntime's errors have no common base of their own
-            raise EvaluationError(f"onnxruntime refuses the model: {error}") from error
-        self.inputs = [node.name for node in self._session.get_inputs()]
-        if overridable := {node.name for node in self._session.get_overridable_initializers()}:
-            self.inputs = _in_order(model, overridable.union(self.inputs))
-        self._outputs = [node.name for node in self._session.get_outputs()]
-        types = [node.type for node in (*self._session.get_inputs(), *self._session.get_outputs())]
-        pairs = json.loads(self._session.get_modelmeta().custom_metadata_map.get(COMPLEX, "{}"))
-        self._complex_inputs = frozenset(pairs.get("inputs", ()))
-        self._complex_outputs = [name in pairs.get("outputs", ()) for name in self._outputs]
-        self._plain = all(type.startswith("tensor(") and type != "tensor(string)" for type in types)
-
-    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs on these inputs, in the order of the model's own.
-
-        Raises:
-            UsageError: another number of inputs than the model has.
-            EvaluationError: onnxruntime refuses them.
-        """
-        if len(inputs) != len(self.inputs):
-            expected = ", ".join(self.inputs)
-            raise UsageError(f"the model takes {len(self.inputs)} inputs", expected=expected, found=str(len(inputs)))
-        feeds = dict(zip(self.inputs, inputs, strict=True))
-        feeds.update({name: _as_pairs(np.asarray(feeds[name])) for name in self._complex_inputs})
-        try:
-            if self._plain:
-                given = {name: _to_runtime(np.asarray(array)) for name, array in feeds.items()}
-                found = [_from_runtime(value) for value in self._session.run_with_ort_values(self._outputs, given)]
-            else:
-                found = list(self._session.run(self._outputs, feeds))
         except Exception as error:  # as above
-            raise EvaluationError(f"onnxruntime: {error}") from error
-        return [_as_complex(array) if pairs else array for array, pairs in zip(found, self._complex_outputs, strict=True)]
+            raise EvaluationError(f"onnxruntime refuses the model: {error}") from error
+        given, gives = self._session.get_inputs(), self._session.get_outputs()
+        inputs = [node.name for node in given]
+        if overridable := {node.name for node in self._session.get_overridable_initializers()}:
+            inputs = _in_order(model, overridable.union(inputs))
+        self._plain = all(node.type.startswith("tensor(") and node.type != "tensor(string)" for node in (*given, *gives))
+        pairs = self._session.get_modelmeta().custom_metadata_map.get(COMPLEX, "{}")
+        super().__init__(inputs, [node.name for node in gives], pairs)
+
+    def _run(self, feeds: dict[str, Any]) -> list[Any]:
+        if not self._plain:
+            return list(self._session.run(self._outputs, feeds))
+        given = {name: _to_runtime(np.asarray(array)) for name, array in feeds.items()}
+        return [_from_runtime(value) for value in self._session.run_with_ort_values(self._outputs, given)]
 
 
-class Evaluator:
+class Evaluator(Runner):
     """A model that ONNX's own evaluator runs: slowly, and what no runtime has.
-
-    Attributes:
-        inputs: the names of its inputs, in order.
 
     Args:
         model: the file's content, or its path.
@@ -109,40 +133,26 @@ class Evaluator:
         EvaluationError: it knows an op as little.
     """
 
+    runtime = "ONNX's evaluator"
+
     def __init__(self, model: bytes | bytearray | Path) -> None:
         from onnx.reference import ReferenceEvaluator
 
         from isthmus.backends.onnx.more_ops import MORE
 
         proto = onnx.load(model) if isinstance(model, Path) else onnx.ModelProto.FromString(bytes(model))
-        pairs = json.loads(next((each.value for each in proto.metadata_props if each.key == COMPLEX), "{}"))
+        pairs = next((each.value for each in proto.metadata_props if each.key == COMPLEX), "{}")
         # Before IR version 4 every initializer is an input as well.
         constants = {each.name for each in proto.graph.initializer} if proto.ir_version < 4 else ()
-        self.inputs = [each.name for each in proto.graph.input if each.name not in constants]
-        self._complex_inputs = frozenset(pairs.get("inputs", ()))
-        self._complex_outputs = [each.name in pairs.get("outputs", ()) for each in proto.graph.output]
+        inputs = [each.name for each in proto.graph.input if each.name not in constants]
+        super().__init__(inputs, [each.name for each in proto.graph.output], pairs)
         try:
             self._evaluator = ReferenceEvaluator(proto, new_ops=MORE)
         except Exception as error:  # it raises whatever its ops raise
             raise EvaluationError(f"ONNX's evaluator refuses the model: {error}") from error
 
-    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs on these inputs, in the order of the model's own.
-
-        Raises:
-            UsageError: another number of inputs than the model has.
-            EvaluationError: the evaluator refuses them.
-        """
-        if len(inputs) != len(self.inputs):
-            expected = ", ".join(self.inputs)
-            raise UsageError(f"the model takes {len(self.inputs)} inputs", expected=expected, found=str(len(inputs)))
-        feeds = dict(zip(self.inputs, inputs, strict=True))
-        feeds.update({name: _as_pairs(np.asarray(feeds[name])) for name in self._complex_inputs})
-        try:
-            found = self._evaluator.run(None, feeds)
-        except Exception as error:  # as above
-            raise EvaluationError(f"ONNX's evaluator: {error}") from error
-        return [_as_complex(array) if pairs else array for array, pairs in zip(found, self._complex_outputs, strict=True)]
+    def _run(self, feeds: dict[str, Any]) -> list[Any]:
+        return list(self._evaluator.run(None, feeds))
 
 
 def _in_order(model: bytes | bytearray | Path, names: Collection[str]) -> list[str]:
