@@ -10,7 +10,7 @@ import numpy as np
 
 from isthmus.ir.dims import Dim, Expr, Symbol, simplify, substitute, symbols
 from isthmus.ir.dtypes import DType
-from isthmus.ir.types import Map, Optional, Sequence, Tensor
+from isthmus.ir.types import Map, Optional, Sequence, Tensor, Unknown
 from isthmus.ir.weights import Weight
 
 REQUIRED: Final = object()
@@ -92,7 +92,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-_PLAIN: Final = (bool, int, float, str, DType, Expr, Symbol, Tensor, Sequence, Optional, Map, Weight)
+_PLAIN: Final = (bool, int, float, str, DType, Expr, Symbol, Tensor, Sequence, Optional, Map, Unknown, Weight)
 
 
 INT: Final = Attribute("integer", _int)
@@ -107,8 +107,8 @@ FLOATS: Final = Attribute("list of floats", _tuple(_float))
 STRS: Final = Attribute("list of strings", _tuple(_instance(str)))
 WEIGHT: Final = Attribute("weight", _instance(Weight))
 SYMBOL: Final = Attribute("symbol", _instance(Symbol))
-TYPE: Final = Attribute("type", _instance(Tensor, Sequence, Optional, Map))
-TYPES: Final = Attribute("list of types", _tuple(_instance(Tensor, Sequence, Optional, Map)))
+TYPE: Final = Attribute("type", _instance(Tensor, Sequence, Optional, Map, Unknown))
+TYPES: Final = Attribute("list of types", _tuple(_instance(Tensor, Sequence, Optional, Map, Unknown)))
 ANY: Final = Attribute("anything that has a text form", _plain)
 
 

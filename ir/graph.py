@@ -15,7 +15,7 @@ from isthmus.ir.errors import IsthmusError
 from isthmus.ir.location import UNKNOWN, Location
 from isthmus.ir.op import Call, Op, Trait
 from isthmus.ir.symbols import Symbols
-from isthmus.ir.types import Tensor, Type
+from isthmus.ir.types import Tensor, Type, Unknown
 from isthmus.ir.weights import Weight
 
 if TYPE_CHECKING:
@@ -418,10 +418,10 @@ class Graph:
         return node
 
     def move(self, node: Node, before: Node | None) -> None:
-        """Moves a node of this graph in front of another; to the end for None."""
+        """Moves a node, of this graph or of another, in front of one of this graph; to the end for None."""
         if before is node:
             return
-        self._unlink(node)
+        (node.graph or self)._unlink(node)
         self.insert(node, before)
 
     def _unlink(self, node: Node) -> None:
@@ -561,5 +561,5 @@ def type_symbols(type: Type) -> Iterator[Symbol]:
     if isinstance(type, Tensor):
         for dim in type.shape or ():
             yield from symbols(dim)
-    else:
+    elif not isinstance(type, Unknown):
         yield from type_symbols(type.element)

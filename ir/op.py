@@ -377,6 +377,10 @@ class Op:
         """Well-typed uses, small and of every kind."""
         return ()
 
+    def called(self, attrs: Mapping[str, Any]) -> str:
+        """What people call it, with these attributes."""
+        return self.name
+
     # ---- from the row
 
     @cached_property

@@ -24,7 +24,7 @@ from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import UNKNOWN, Location
 from isthmus.ir.op import OPS, Op
 from isthmus.ir.symbols import Symbols
-from isthmus.ir.types import Map, Optional, Tensor, Type
+from isthmus.ir.types import Map, Optional, Tensor, Type, Unknown
 from isthmus.ir.types import Sequence as SequenceType
 from isthmus.ir.weights import ArrayWeight, Weight
 
@@ -334,6 +334,9 @@ class _Parser(Cursor):
             element = self.type()
             self.expect(">")
             return Map(dtype(key), element)
+        if token == "?":
+            self.at += 1
+            return Unknown()
         name, bracket, rest = token.partition("[")
         if not rest or not is_dtype(name):
             self.wrong("a type")
@@ -369,7 +372,7 @@ class _Parser(Cursor):
             return dtype(token)
         if token == "weight":
             return self.weight()
-        if token in ("seq", "opt", "map") or token.endswith("]"):
+        if token in ("seq", "opt", "map", "?") or token.endswith("]"):
             return self.type()
         number = self.tokens[self.at + 1] if token == "-" else token
         return self.number() if number in ("inf", "nan") or _is_float(number) else self.dim()

@@ -38,7 +38,7 @@ from isthmus.ir.dtypes import DType
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import Location
 from isthmus.ir.op import Op
-from isthmus.ir.types import Map, Optional, Sequence, Tensor, Type
+from isthmus.ir.types import Map, Optional, Sequence, Tensor, Type, Unknown
 from isthmus.ir.weights import Weight
 
 INLINE: Final = 16
@@ -312,6 +312,7 @@ _FORMS: Final[dict[Any, Callable[[_Writer, Any], str]]] = {
     Sequence: lambda _, value: str(value),
     Optional: lambda _, value: str(value),
     Map: lambda _, value: str(value),
+    Unknown: lambda _, value: str(value),
     tuple: _Writer.items,
     dict: _Writer.table,
 }

@@ -1,4 +1,4 @@
-"""Types of values: tensors, sequences, optionals and maps."""
+"""Types of values: tensors, sequences, optionals and maps; and one of which nothing is known."""
 
 from __future__ import annotations
 
@@ -70,12 +70,29 @@ class Map:
         return f"map<{self.key}, {self.element}>"
 
 
-Type: TypeAlias = Tensor | Sequence | Optional | Map
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Of the value nothing is known: what an op makes that nobody here knows, where its model does not say. Only importers make
+    it; ops that nobody here knows may use it, and graphs hand it on."""
+
+    def __str__(self) -> str:
+        return "?"
+
+
+Type: TypeAlias = Tensor | Sequence | Optional | Map | Unknown
+
+
+def innermost(type: Type) -> Tensor | Unknown:
+    """What a type holds within sequences, optionals and maps."""
+    while not isinstance(type, (Tensor, Unknown)):
+        type = type.element
+    return type
 
 
 def same_kind(left: Type, right: Type) -> bool:
-    """Whether neither is a tensor, and they differ at most in their elements' types."""
-    return not isinstance(left, Tensor) and not isinstance(right, Tensor) and replace(left, element=right.element) == right
+    """Whether both have elements, and they differ at most in their elements' types."""
+    flat = (Tensor, Unknown)
+    return not isinstance(left, flat) and not isinstance(right, flat) and replace(left, element=right.element) == right
 
 
 def resolved(type: Type) -> Type:
@@ -84,4 +101,6 @@ def resolved(type: Type) -> Type:
         if type.shape is None or all(d.__class__ is int or d is None for d in type.shape):
             return type
         return Tensor(type.dtype, tuple(d if d is None else simplify(d) for d in type.shape))
+    if isinstance(type, Unknown):
+        return type
     return replace(type, element=resolved(type.element))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from isthmus.ir import nested
-from isthmus.ir.attributes import symbols_in
+from isthmus.ir.attributes import TYPES, symbols_in
 from isthmus.ir.dims import Dim, Expr, Symbol, substitute, symbols
 from isthmus.ir.errors import InferError, VerifyError
 from isthmus.ir.graph import Graph, Node, User, Value, type_symbols
@@ -132,7 +132,8 @@ class _Verifier:
             if value.__class__ is Symbol:
                 self.bind_once(value, node)
                 bound.append(value)
-            elif value.__class__ is not int and value.__class__ is not str:
+            # What results are said to be binds symbols as their types do, which are looked at in their turn.
+            elif value.__class__ is not int and value.__class__ is not str and node.op.attributes[name] is not TYPES:
                 self.in_scope(symbols_in(value), node, f"attribute {name}")
 
     def uses(self, user: User, operands: Iterable[Value | None], node: Node | None) -> None:
@@ -182,6 +183,8 @@ class _Verifier:
 
     def matches(self, stored: Type, inferred: Type, new: list[Symbol]) -> bool:
         """Whether a type says what was inferred; symbols that are `new` here stand for whatever size was inferred."""
+        if stored == inferred:
+            return True
         if not isinstance(stored, Tensor) or not isinstance(inferred, Tensor):
             return same_kind(stored, inferred) and self.matches(stored.element, inferred.element, new)  # type: ignore[union-attr]
         if stored.dtype is not inferred.dtype or stored.shape is None or inferred.shape is None:

@@ -22,7 +22,7 @@ from isthmus.ir.errors import Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Trait
 from isthmus.ir.ops.complex import REAL_OF
-from isthmus.ir.types import Tensor, Type
+from isthmus.ir.types import Tensor, Type, Unknown, innermost
 from isthmus.ir.weights import LazyWeight, Weight
 from isthmus.passes import complex_formulas
 from isthmus.passes.complex_formulas import Pairs
@@ -33,15 +33,16 @@ Rule: TypeAlias = Callable[..., Any]
 
 def is_complex(type: Type | None) -> bool:
     """Whether a value of this type holds complex numbers."""
-    while type is not None and not isinstance(type, Tensor):
-        type = type.element
-    return type is not None and type.dtype.is_complex
+    inner = None if type is None else innermost(type)
+    return isinstance(inner, Tensor) and inner.dtype.is_complex
 
 
 def paired(type: Type) -> Type:
     """The type of the pairs that stand for values of a complex type."""
     if isinstance(type, Tensor):
         return Tensor(REAL_OF[type.dtype], None if type.shape is None else (*type.shape, 2))
+    if isinstance(type, Unknown):
+        return type
     return replace(type, element=paired(type.element))
 
 

@@ -10,6 +10,7 @@ from typing import Final, Protocol, TypeAlias
 from isthmus.ir.builder import Builder
 from isthmus.ir.errors import Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
+from isthmus.ir.types import Unknown, innermost
 from isthmus.passes.complex_pairs import ComplexPairs
 from isthmus.passes.driver import PassRecord, count_nodes
 from isthmus.passes.replace import attached, disagreement, settle, sweep
@@ -149,7 +150,7 @@ class _Legalization:
         return [item for item in made if item.graph is not None]
 
     def refuse(self, node: Node, chain: Chain, reason: str, given: str | None = None) -> None:
-        op, first = given or node.op.name, chain[0][0]
+        op, first = given or node.op.called(node.attrs), chain[0][0]
         if len(chain) > 1 and (given is None or first != op):
             reason = f"{reason} (needed for {first})"
         end = self.end(node)
@@ -157,7 +158,7 @@ class _Legalization:
             op, remedy = end, "let its real and imaginary parts go in or come out, as real numbers along a last axis"
         else:
             advice = getattr(self.target, "remedy", None)  # one that is only legality and lowerings may have none
-            remedy = (advice(node) if advice is not None else None) or (
+            remedy = (advice(node) if advice is not None else None) or _tell(node) or (
                 f"leave this operation outside of the model, or compile for a target or version that has {op}"
             )
         key = (op, node.location, reason)
@@ -179,6 +180,13 @@ class _Legalization:
     def standing(self) -> list[Refusal]:
         """The refusals of nodes that are still there: the lowering of a later one may have made them needless."""
         return [refusal for refusal, nodes in self.refusals.values() if any(map(attached, nodes))]
+
+
+def _tell(node: Node) -> str | None:
+    """What to do about operands of which too little is known; None where there are none."""
+    types = {value.name: innermost(value.type) for value in node.operands if value is not None}
+    found = [name for name, type in types.items() if isinstance(type, Unknown) or type.shape is None]
+    return f"let the model say of which type {' and '.join(found)} is: a file, among its value_info" if found else None
 
 
 def _circle(chain: Chain) -> tuple[str, str]:

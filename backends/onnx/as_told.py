@@ -48,6 +48,8 @@ def _restore_end(end: End, proto: Any, properties: bool) -> None:
 def _holds(told: Any, found: Any) -> bool:
     """Whether values of one type have the other: a size or rank may be left open, or have another name."""
     kind = told.WhichOneof("value")
+    if found.WhichOneof("value") is None:
+        return True  # nothing is known that would say otherwise
     if kind != found.WhichOneof("value"):
         return False
     if kind == "map_type":

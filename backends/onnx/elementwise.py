@@ -15,7 +15,7 @@ from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.graph import Node, Value
-from isthmus.ir.types import Tensor
+from isthmus.ir.types import Tensor, Unknown
 
 _DIRECT: Final = {
     "neg": "Neg", "abs": "Abs", "sign": "Sign", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "reciprocal": "Reciprocal",
@@ -75,7 +75,7 @@ def _constant(e: Emitter, node: Node) -> Any:
 
 @emits("identity")
 def _identity(e: Emitter, node: Node, x: str) -> Any:
-    if e.opset < 14 and not isinstance(node.result.type, Tensor):
+    if e.opset < 14 and not isinstance(node.result.type, (Tensor, Unknown)):
         refuse("handing on a sequence needs opset 14")
     return x
 

@@ -22,7 +22,8 @@ from isthmus.ir.errors import IsthmusError, Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import UNKNOWN, Location
 from isthmus.ir.op import Trait
-from isthmus.ir.types import Tensor
+from isthmus.ir.ops.control import Custom
+from isthmus.ir.types import Tensor, Unknown, innermost
 from isthmus.ir.weights import ArrayWeight, Weight
 
 SMALL = 256
@@ -232,8 +233,6 @@ class Emitter:
             domain: the op's domain; the standard's is empty.
             attrs: its attributes.
         """
-        if not self.profile.custom:
-            refuse(f"the profile {self.profile.name} takes no ops of other domains")
         if self.probing:
             return [f"{op_type}.{index}" for index in range(results)]
         base = self.unique(op_type)
@@ -243,6 +242,17 @@ class Emitter:
             outputs.insert(index, "")
         self.domains.setdefault(domain, 1)
         self._append(op_type, base, inputs, outputs, domain, attrs)
+        return names
+
+    def native(
+        self, op_type: str, inputs: Sequence[str | None], results: int, absent: Sequence[int], attrs: dict[str, Any],
+    ) -> list[str]:  # fmt: skip
+        """Adds a node of the standard that is known to be in the form of this opset; see `untouched`. `results`: with those
+        that are absent."""
+        types = self._check(op_type, inputs, attrs, results)
+        names = self.untouched(op_type, inputs, results - len(absent), absent, "", attrs)
+        there = (types[min(index, len(types) - 1)] for index in range(results) if index not in absent)
+        self._types.update((name, type) for name, type in zip(names, there, strict=True) if type is not None)
         return names
 
     def _append(
@@ -386,7 +396,7 @@ class Emitter:
         if value in self._wanted or name not in scope.made or domain == "ai.onnx.ml":
             return
         sizes = type.shape or () if isinstance(type, Tensor) else ()
-        if domain or not all(isinstance(dim, int) for dim in sizes):
+        if (domain or not all(isinstance(dim, int) for dim in sizes)) and not isinstance(innermost(type), Unknown):
             scope.proto.value_info.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(type)))
 
     def _rename(self, name: str, value: Value) -> str:
@@ -440,7 +450,7 @@ class Emitter:
                 # An input, a constant, an outer value, or one that is an output already.
                 self._location = value.location
                 try:
-                    if self.opset < 14 and not isinstance(value.type, Tensor):
+                    if self.opset < 14 and not isinstance(value.type, (Tensor, Unknown)):
                         refuse("a sequence is, which needs opset 14")
                     made = self.op("Identity", found)
                 except Refused as reason:
@@ -543,10 +553,15 @@ class Probe(Emitter):
 
     def reason(self, node: Node) -> str | None:
         """Why a node cannot be emitted; None when it can."""
-        emit = table.emitter(node.op.name, self.opset)
+        return self.tried(node, table.emitter(node.op.name, self.opset))
+
+    def tried(self, node: Node, emit: table.Emit | None) -> str | None:
+        """Why a node cannot be emitted by this emitter; None when it can."""
         if emit is None:
             first = table.first_opset(node.op.name)
             return f"it needs opset {first}" if first else "ONNX has no op for it"
+        if isinstance(node.op, Custom) and not self.profile.custom:
+            return f"the profile {self.profile.name} takes no ops that nobody here knows, nor others on what these give"
         for scope in self.scopes:
             scope.sizes.clear()
         self._types.clear()
@@ -577,12 +592,9 @@ class Probe(Emitter):
 
     def storable(self, value: Value, kind: Kind = "tensors") -> str | None:
         """Why a value cannot be in a file of this opset, for this reader; None when it can."""
-        type = value.type
-        while not isinstance(type, Tensor):
-            type = type.element
-        first = opsets.since(type.dtype)
-        if first > self.opset:
-            return f"the element type {type.dtype} needs opset {first}"
+        inner = innermost(value.type)
+        if isinstance(inner, Tensor) and (first := opsets.since(inner.dtype)) > self.opset:
+            return f"the element type {inner.dtype} needs opset {first}"
         return None if self.profile.plain else self.profile.value(value.type, "constants" if is_fixed(value) else kind)
 
 

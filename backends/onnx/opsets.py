@@ -12,7 +12,7 @@ from isthmus.backends.onnx.kernels import NEVER, element, kernels
 from isthmus.ir import dtypes
 from isthmus.ir.dtypes import DType
 from isthmus.ir.ops.complex import REAL_OF
-from isthmus.ir.types import Optional, Sequence, Tensor, Type
+from isthmus.ir.types import Map, Optional, Sequence, Tensor, Type
 
 Base = Literal["onnxruntime", "onnx"]
 """What says which element types an op has kernels for: onnxruntime, or the standard, which allows all."""
@@ -175,7 +175,7 @@ def written(type: Tensor) -> Tensor:
 
 
 def type_proto(type: Type) -> Any:
-    """A type as ONNX writes it; sizes that are not integers become dim names, expressions as text."""
+    """A type as ONNX writes it; sizes that are not integers become dim names, expressions as text. What is unknown has none."""
     proto = onnx.TypeProto()
     if isinstance(type, Tensor):
         type = written(type)
@@ -193,7 +193,7 @@ def type_proto(type: Type) -> Any:
         proto.sequence_type.elem_type.CopyFrom(type_proto(type.element))
     elif isinstance(type, Optional):
         proto.optional_type.elem_type.CopyFrom(type_proto(type.element))
-    else:
+    elif isinstance(type, Map):
         proto.map_type.key_type = enum(type.key)
         proto.map_type.value_type.CopyFrom(type_proto(type.element))
     return proto

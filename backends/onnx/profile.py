@@ -23,7 +23,7 @@ from isthmus.ir import dtypes
 from isthmus.ir.dims import Dim, bounds, same
 from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import UsageError
-from isthmus.ir.types import Tensor, Type
+from isthmus.ir.types import Tensor, Type, Unknown
 from isthmus.ir.weights import Weight
 
 Shape: TypeAlias = "tuple[Dim, ...] | None"
@@ -285,6 +285,8 @@ class Profile(_Data):
         """Why the reader takes no value of this type; None where it does."""
         if self.plain:
             return None
+        if isinstance(type, Unknown):
+            return None if self.custom else f"{self._reader} takes no values of which no type is known"
         if not isinstance(type, Tensor):
             refuses = self.others == "refuse"
             return f"{self._reader} takes tensors alone" if refuses else self.value(type.element, kind)

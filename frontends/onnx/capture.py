@@ -195,7 +195,10 @@ def capture(
     if options is not None and options.strict:
         refuse_what_is_assumed(imported)
     names = [value.name for value in graph.inputs]
-    notes = [f"{'.'.join(filter(None, op))} stays an opaque node: {why}" for op, why in imported.opaque.items()]
+    notes = [
+        f"{', '.join(ops)} {'stay opaque nodes' if len(ops) > 1 else 'stays an opaque node'}: {why}"
+        for why, ops in imported.opaque_ops().items()
+    ]
     if proto.training_info:
         notes.append("what the file says of training is left out")
     captured = OnnxCaptured(

@@ -25,13 +25,14 @@ from isthmus.frontends.onnx.table import Converter, converter
 from isthmus.frontends.onnx.tensors import dense, weight_of
 from isthmus.frontends.onnx.told import told_in
 from isthmus.frontends.onnx.types import Dims
+from isthmus.frontends.onnx.whole import kept_whole
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim
 from isthmus.ir.errors import FileError, InferError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import Location
 from isthmus.ir.shape_values import elements
-from isthmus.ir.types import Tensor, Type
+from isthmus.ir.types import Tensor, Type, Unknown, innermost
 from isthmus.ir.weights import Array
 
 Scope = MutableMapping[str, "Value | None"]
@@ -51,6 +52,8 @@ COPIES: Final = 256
 """How often each node of a file may be in the model."""
 LARGEST: Final = (1 << 63) - 1
 """No size is larger."""
+ANYTHING: Final = frozenset(("Identity", "If", "Loop", "Scan"))
+"""Ops of the standard that are converted whatever their inputs are."""
 DEEPEST: Final = 48
 """No graph is in more others, functions counted: readers of protobuf give up before."""
 
@@ -319,30 +322,39 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
         raise FileError("the file names no opset of the standard domain, so that its ops have no meaning", op=op_of(proto),
                         location=b.location, remedy="add the opset_import that the model was written for")  # fmt: skip
     row = converter(domain, proto.op_type, model.opsets)
-    before = next(b.graph.reversed_nodes(), None)
+    before, assumed = next(b.graph.reversed_nodes(), None), len(b.graph.symbols.assumptions)
     c = Conversion(model, b, proto, scope)
+    noted = len(model.opaque)
     try:
         if row is not None:
+            if proto.op_type not in ANYTHING:
+                _check_known(inputs)
             found = _call(row, c, inputs)
         else:
             found = call_function(model, b, proto, inputs)
     except FILE_IS_WRONG as error:
         raise FileError(f"the node is malformed: {error}", op=op_of(proto), location=b.location) from error
     except (Opaque, InferError) as error:
-        if isinstance(error, InferError) and all(map(_ranked, inputs)):
+        ends = [value for region in c.regions for value in region.outputs]
+        if isinstance(error, InferError) and all(map(_ranked, [*inputs, *ends])):
             raise FileError(f"the model is malformed: {error.message}", op=op_of(proto), location=b.location,
                             expected=error.expected, found=error.found) from error  # fmt: skip
         for region in c.regions:
             if region.parent is None:
                 region.release()
         _take_back(b, before)
-        reason = str(error) if isinstance(error, Opaque) else "the rank of an input is not known"
+        for key in list(model.opaque)[noted:]:
+            del model.opaque[key]  # they are within the node
+        ranked = isinstance(error, Opaque) or all(map(_ranked, inputs))
+        reason = str(error) if ranked else "the rank of an input is not known"
         return opaque(model, b, proto, inputs, scope, reason, getattr(error, "types", None))
     results = (found,) if isinstance(found, Value) else tuple(found)
     for type in (value.type for value in results if value is not None):
         if isinstance(type, Tensor) and not all(0 <= dim <= LARGEST for dim in type.shape or () if isinstance(dim, int)):
             raise FileError("a size is negative or too large", op=op_of(proto), location=b.location, found=str(type))
-    return results
+    if len(b.graph.symbols.assumptions) > assumed:
+        return results  # what was found equal on the way may be sizes within and around
+    return kept_whole(model, b, proto, inputs, results, before)
 
 
 def _take_back(b: Builder, before: Node | None) -> None:
@@ -354,7 +366,16 @@ def _take_back(b: Builder, before: Node | None) -> None:
 
 
 def _ranked(value: Value | None) -> bool:
-    return value is None or not isinstance(value.type, Tensor) or value.type.shape is not None
+    return not _unknown(value) and (value is None or not isinstance(value.type, Tensor) or value.type.shape is not None)
+
+
+def _check_known(inputs: Sequence[Value | None]) -> None:
+    if any(map(_unknown, inputs)):
+        raise Opaque("the type of an input is not known")
+
+
+def _unknown(value: Value | None) -> bool:
+    return value is not None and isinstance(innermost(value.type), Unknown)
 
 
 @cache
@@ -411,6 +432,8 @@ def call_function(model: Model, b: Builder, proto: Any, inputs: Sequence[Value |
         raise Opaque(f"the domain {domain} is not known" if domain else "no converter is known")
     function, opsets = found
     key = domain_of(proto), str(proto.op_type), str(proto.overload)
+    if key not in model.functions:
+        _check_known(inputs)
     if key in model.calling:
         raise FileError(f"the function {op_of(proto)} calls itself", op=op_of(proto), location=b.location)
     _check_depth(model, b)

@@ -45,6 +45,13 @@ class Imported:
     output_names: list[str]
     opaque: dict[tuple[str, str], str]
 
+    def opaque_ops(self) -> dict[str, list[str]]:
+        """The opaque ops, for people, by the reason why they stayed so."""
+        found: dict[str, list[str]] = {}
+        for op, why in self.opaque.items():
+            found.setdefault(why, []).append(".".join(filter(None, op)))
+        return found
+
 
 def inputs_of(proto: Any) -> list[Any]:
     """The inputs that a caller gives, or may give.

@@ -18,7 +18,7 @@ from isthmus.frontends.onnx.types import type_proto
 from isthmus.ir.builder import Builder
 from isthmus.ir.errors import FileError
 from isthmus.ir.graph import Value
-from isthmus.ir.types import Type
+from isthmus.ir.types import Type, Unknown
 
 if TYPE_CHECKING:
     from isthmus.frontends.onnx.conversion import Model
@@ -42,7 +42,7 @@ def opaque(
         known: the types of the results that it may have, where they are known; otherwise they are looked for.
 
     Raises:
-        FileError: the type of a result cannot be found, or a nested graph uses a name that nothing makes.
+        FileError: a nested graph uses a name that nothing makes.
     """
     model.opaque.setdefault((domain_of(proto), proto.op_type), reason)
     graphs = [graph for each in proto.attribute for graph in _graphs(each)]
@@ -51,7 +51,7 @@ def opaque(
         if scope.get(name) is None:
             raise FileError(f"a nested graph uses {name!r}, which nothing makes", op=op_of(proto), location=b.location)
     if known is None:
-        types = result_types(model, b, proto, inputs, reason)
+        types = result_types(model, proto, inputs)
     else:
         types = [type for name, type in zip(proto.output, known, strict=False) if name]
     names = list(proto.output)
@@ -106,12 +106,8 @@ def free_names(graph: Any) -> Iterator[str]:
     yield from (each.name for each in graph.output if each.name not in own)
 
 
-def result_types(model: Model, b: Builder, proto: Any, inputs: Sequence[Value | None], reason: str) -> list[Type]:
-    """The types of the results that a node names: as the file tells them, or as the op's own schema has it.
-
-    Raises:
-        FileError: neither does.
-    """
+def result_types(model: Model, proto: Any, inputs: Sequence[Value | None]) -> list[Type]:
+    """The types of the results that a node names: as the file tells them, or as the op's own schema has it; else unknown."""
     types: list[Type] = []
     inferred: dict[str, Type | None] | None = None
     for name in filter(None, proto.output):
@@ -120,12 +116,7 @@ def result_types(model: Model, b: Builder, proto: Any, inputs: Sequence[Value | 
             if inferred is None:
                 inferred = _by_schema(model, proto, inputs)
             type = inferred.get(name)
-        if type is None:
-            raise FileError(
-                f"{op_of(proto)} stays as it is, for {reason}; the type of its result {name!r} is not known",
-                op=op_of(proto), location=b.location, remedy="give the result's type among the graph's value_info",
-            )  # fmt: skip
-        types.append(type)
+        types.append(Unknown() if type is None else type)
     return types
 
 
@@ -145,7 +136,7 @@ def _by_schema(model: Model, proto: Any, inputs: Sequence[Value | None]) -> dict
         found = onnx.shape_inference.infer_node_outputs(schema, proto, given, known, opset_imports=imports)
     except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError, TypeError,
             RuntimeError):  # fmt: skip
-        return {}  # the caller says that the types are not known
+        return {}  # they are not known
     return {name: model.dims.type(type, f"the value {name!r}") for name, type in found.items()}
 
 
@@ -186,5 +177,7 @@ def _inline_functions(model: Model, graph: Any) -> None:
     if calls.isdisjoint(model.functions):
         return
     imports = [onnx.helper.make_opsetid(domain, version) for domain, version in model.opsets.items()]
+    from onnx import inliner
+
     whole = onnx.helper.make_model(graph, opset_imports=imports, functions=list(model.functions.values()))
-    graph.CopyFrom(onnx.inliner.inline_local_functions(whole).graph)
+    graph.CopyFrom(inliner.inline_local_functions(whole).graph)

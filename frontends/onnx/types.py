@@ -15,7 +15,7 @@ from isthmus.ir.dims import Dim, resolve
 from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import FileError, InferError, ParseError, UsageError
 from isthmus.ir.symbols import Symbols
-from isthmus.ir.types import Map, Optional, Sequence, Tensor, Type
+from isthmus.ir.types import Map, Optional, Sequence, Tensor, Type, Unknown
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _WORDS: Final = re.compile(r"[^\W\d]\w*")
@@ -166,7 +166,7 @@ def _inner(dim: Any) -> Dim | None:
 
 
 def type_proto(type: Type) -> Any:
-    """A type as ONNX writes it; sizes that are no numbers are left open."""
+    """A type as ONNX writes it; sizes that are no numbers are left open, and what is unknown is no type."""
     proto = onnx.TypeProto()
     if isinstance(type, Tensor):
         proto.tensor_type.elem_type = dtypes.ONNX[type.dtype]
@@ -179,7 +179,7 @@ def type_proto(type: Type) -> Any:
     elif isinstance(type, Map):
         proto.map_type.key_type = dtypes.ONNX[type.key]
         proto.map_type.value_type.CopyFrom(type_proto(type.element))
-    else:
+    elif not isinstance(type, Unknown):
         kind = "sequence_type" if isinstance(type, Sequence) else "optional_type"
         getattr(proto, kind).elem_type.CopyFrom(type_proto(type.element))
     return proto

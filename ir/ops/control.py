@@ -6,7 +6,7 @@ what is in their regions, so who asks for a trait must ask the nodes inside as w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from isthmus.ir.attributes import ANY, INT, INTS, STR, STRS, TYPES
 from isthmus.ir.dims import Dim, Symbol, same, substitute, symbols
 from isthmus.ir.dtypes import bool_, f32, i64
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
-from isthmus.ir.types import Tensor, Type, same_kind
+from isthmus.ir.types import Tensor, Type, Unknown, same_kind
 
 if TYPE_CHECKING:
     from isthmus.ir.builder import Builder
@@ -326,6 +326,9 @@ class Custom(Op):
     def evaluate(self, call: Call, *operands: Any) -> Any:
         return call.foreign(operands[0])
 
+    def called(self, attrs: Mapping[str, Any]) -> str:
+        return ".".join(filter(None, (attrs["domain"], attrs["name"])))
+
 
 # ---- regions
 
@@ -441,7 +444,9 @@ def match(call: Call, wanted: Type, given: Type, free: set[Symbol], sizes: dict[
 
 
 def _holds(wanted: Type, given: Type) -> bool:
-    """Whether every value of one type has the other: a rank or dim that is left open holds any."""
+    """Whether every value of one type has the other: a rank or dim that is left open holds any, and so does what is unknown."""
+    if isinstance(wanted, Unknown):
+        return True
     if not isinstance(wanted, Tensor) or not isinstance(given, Tensor):
         return same_kind(wanted, given) and _holds(wanted.element, given.element)  # type: ignore[union-attr]
     if wanted.dtype is not given.dtype or wanted.shape is None:
@@ -452,7 +457,8 @@ def _holds(wanted: Type, given: Type) -> bool:
 
 
 def merge(call: Call, left: Type, right: Type, what: str, nested: bool = False) -> Type:
-    """The type that values of both types have: a dim that differs is new (or open, inside a sequence or optional).
+    """The type that values of both types have: a dim that differs is new (or open, inside a sequence or optional); unknown
+    where one of them is.
 
     Raises:
         InferError: they differ in more than sizes.
@@ -461,6 +467,8 @@ def merge(call: Call, left: Type, right: Type, what: str, nested: bool = False) 
         if left.shape is None or right.shape is None or len(left.shape) != len(right.shape):
             return Tensor(left.dtype, None)
         return Tensor(left.dtype, tuple(_joint(call, a, b, nested) for a, b in zip(left.shape, right.shape, strict=True)))
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return Unknown()
     if same_kind(left, right):
         return replace(left, element=merge(call, left.element, right.element, what, True))  # type: ignore[union-attr, arg-type]
     raise call.error(f"{what} has different types", expected=str(left), found=str(right))

@@ -157,10 +157,10 @@ graph @main(%m: map<i64, f32[*]>, %s: seq<map<str, f32[3]>>) {
     "custom": """\
 symbol N
 graph @main(%x: f32[N]) {
-  %0: f32[N, 2], %1: seq<str[]> = custom([%x, none]) {domain="my.ops", name="f", attributes={a=1, "b c"=-1.5, c=[1, [2.0]], \
-d="x", e=none, f=true, g=bf16, h=f32[N, 3], i=2*N, j=$N, k=-inf, l=nan, m=-0.0, n={}, o=weight<i8[2] [1, -2]>, p=1e-20, \
-q=map<str, f32[?]>}, types=[f32[N, 2], seq<str[]>]}
-  return %0, %1
+  %0: f32[N, 2], %1: seq<str[]>, %2: ? = custom([%x, none]) {domain="my.ops", name="f", attributes={a=1, "b c"=-1.5, \
+c=[1, [2.0]], d="x", e=none, f=true, g=bf16, h=f32[N, 3], i=2*N, j=$N, k=-inf, l=nan, m=-0.0, n={}, o=weight<i8[2] [1, -2]>, \
+p=1e-20, q=map<str, f32[?]>, r=?, s=seq<?>}, types=[f32[N, 2], seq<str[]>, ?]}
+  return %0, %1, %2
 }
 """,
 }

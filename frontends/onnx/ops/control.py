@@ -17,7 +17,7 @@ from isthmus.ir.errors import EvaluationError, InferError, IsthmusError
 from isthmus.ir.graph import Graph, Value
 from isthmus.ir.interpreter import run
 from isthmus.ir.op import Trait
-from isthmus.ir.types import Optional, Tensor, Type, same_kind
+from isthmus.ir.types import Optional, Tensor, Type, Unknown, same_kind
 from isthmus.ir.weights import Array
 
 COUNT: Final = Tensor(i64, ())
@@ -167,6 +167,8 @@ def turning(c: Conversion, types: Sequence[Type], build: Callable[[Sequence[Type
 
 def _open(c: Conversion, type: Type, own: set[Symbol]) -> Type:
     """The type with every size open."""
+    if isinstance(type, Unknown):
+        return type
     if not isinstance(type, Tensor):
         return replace(type, element=_unsized(type.element))
     if type.shape is None:
@@ -175,6 +177,8 @@ def _open(c: Conversion, type: Type, own: set[Symbol]) -> Type:
 
 
 def _unsized(type: Type) -> Type:
+    if isinstance(type, Unknown):
+        return type
     if not isinstance(type, Tensor):
         return replace(type, element=_unsized(type.element))
     return Tensor(type.dtype, None if type.shape is None else (None,) * len(type.shape))  # type: ignore[arg-type]
@@ -191,7 +195,9 @@ def _new(c: Conversion, own: set[Symbol]) -> Dim:
 
 
 def _both(c: Conversion, before: Type, after: Type, own: set[Symbol], inside: bool = False) -> Type:
-    """The type that a carried value has both before and after a turn; an open size stays open."""
+    """The type that a carried value has both before and after a turn; an open size stays open, and unknown is what one is."""
+    if isinstance(before, Unknown) or isinstance(after, Unknown):
+        return Unknown()
     if same_kind(before, after):
         return replace(before, element=_both(c, before.element, after.element, own, True))  # type: ignore[union-attr, arg-type]
     if not isinstance(before, Tensor) or not isinstance(after, Tensor) or before.dtype is not after.dtype:

@@ -210,13 +210,6 @@ def test_a_nested_graph_that_uses_what_nobody_makes() -> None:
         isthmus.compile(model)
 
 
-def test_results_of_unknown_types_are_refused() -> None:
-    node = helper.make_node("Magic", ["x"], ["y"], domain="acme")
-    more = helper.make_node("Neg", ["y"], ["z"])
-    with pytest.raises(FileError, match="the type of its result 'y' is not known"):
-        isthmus.compile(made([node, more], [info("x", [2])], [info("z", None)], opsets=(("", 18), ("acme", 1))))
-
-
 def test_types_of_results_that_the_runtime_knows() -> None:
     """Its own domain's: neither the file nor ONNX tells them."""
     nodes = [
