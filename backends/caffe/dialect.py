@@ -6,18 +6,16 @@ fields that its schema has besides the common ones. One that `extends` another s
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
 from isthmus.backends.caffe import schema
 from isthmus.backends.caffe.schema import Message, Schema
-from isthmus.ir.errors import FileError, UsageError
+from isthmus.backends.stated import Shelf, Stated, any_of
 
 BUILT_IN: Final = ("bvlc", "mnn", "opencv", "portable")
 
@@ -67,11 +65,7 @@ Range = Annotated[tuple[int, int], AfterValidator(_range)]
 Numbers = Annotated[tuple[int, ...], AfterValidator(_numbers)]
 
 
-class _Data(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class LayerRule(_Data):
+class LayerRule(Stated):
     """What a dialect takes of one layer type.
 
     Attributes:
@@ -95,7 +89,7 @@ class LayerRule(_Data):
     blobs: Annotated[Numbers, AfterValidator(_some)] = (0,)
 
 
-class Pooling(_Data):
+class Pooling(Stated):
     """How a dialect pools. All round the number of windows up unless told otherwise.
 
     Attributes:
@@ -107,7 +101,7 @@ class Pooling(_Data):
     padded_average: bool
 
 
-class Dialect(_Data):
+class Dialect(Stated):
     """What one reader, or every one of several, takes.
 
     Attributes:
@@ -176,7 +170,7 @@ class Dialect(_Data):
             once = [name for name in rule.single if name in rule.fields and not table[name].repeated]
             yield from (f"layers.{type}.single: {name} never repeats" for name in once)
             if rule.ranks and not 1 <= rule.ranks[0] <= rule.ranks[-1] <= self.max_rank:
-                yield f"layers.{type}.ranks: {_list(rule.ranks)}, and max_rank allows 1 to {self.max_rank}"
+                yield f"layers.{type}.ranks: {any_of(rule.ranks)}, and max_rank allows 1 to {self.max_rank}"
             if type != "Input" and rule.bottoms[1] < 1:
                 yield f"layers.{type}.bottoms: only Input has none"
             if rule.tops[1] < 1:
@@ -214,13 +208,13 @@ class Dialect(_Data):
         if rule is None:
             return f"the dialect {self.name} has no layer {type}"
         if rank is not None and rank not in (rule.ranks or range(1, self.max_rank + 1)):
-            allowed = f"rank {_list(rule.ranks)}" if rule.ranks else f"a rank of at most {self.max_rank}"
+            allowed = f"rank {any_of(rule.ranks)}" if rule.ranks else f"a rank of at most {self.max_rank}"
             return f"{type} takes {allowed} in the dialect {self.name}, and this has rank {rank}"
         for what, count, (least, most) in (("bottoms", bottoms, rule.bottoms), ("tops", tops, rule.tops)):
             if not least <= count <= most:
                 return f"{type} has {count} {what} in the dialect {self.name}, which takes {least} to {most}"
         if blobs not in rule.blobs:
-            return f"{type} has {blobs} blobs in the dialect {self.name}, which takes {_list(rule.blobs)}"
+            return f"{type} has {blobs} blobs in the dialect {self.name}, which takes {any_of(rule.blobs)}"
         given = {} if parameters is None else parameters.fields
         for name in rule.required:
             if name not in given:
@@ -233,75 +227,9 @@ class Dialect(_Data):
                 return f"{type} takes {name} once in the dialect {self.name}"
             allowed_values = rule.values.get(name)
             if allowed_values and any(item not in allowed_values for item in items):
-                return f"{type} takes {name} {_list(allowed_values)} in the dialect {self.name}, not {_list(items)}"
+                return f"{type} takes {name} {any_of(allowed_values)} in the dialect {self.name}, not {any_of(items)}"
         return None
 
 
-def _list(items: Sequence[Any]) -> str:
-    *most, last = map(str, items)
-    return f"{', '.join(most)} or {last}" if most else last
-
-
-def load(name: str) -> Dialect:
-    """The dialect of a name, or in a TOML file.
-
-    Args:
-        name: one of `BUILT_IN`, or the path of a file that ends in ``.toml``.
-
-    Raises:
-        UsageError: there is no such dialect.
-        FileError: the file cannot be read, is not TOML, or does not state a dialect; with a line a problem.
-    """
-    if name not in BUILT_IN and not name.endswith(".toml"):
-        raise UsageError(f"there is no dialect {name!r}", expected=_EXPECTED)
-    data, source = _data(name, Path(), ())
-    try:
-        return Dialect.model_validate(data)
-    except ValidationError as error:
-        lines = [f"{source}: {line}" for item in error.errors() for line in _lines(item)]
-        raise FileError("\n".join(lines)) from None
-
-
-_EXPECTED: Final = f"{_list(BUILT_IN)}, or the path of a .toml file"
-_WORDS: Final = {"missing": "is missing", "extra_forbidden": "is nothing that a dialect states"}
-
-
-def _lines(item: Any) -> Iterator[str]:
-    """What is wrong, each with its field, in one error of pydantic's."""
-    reason = item.get("ctx", {}).get("error") or _WORDS.get(item["type"]) or f"{item['msg']}, not {item['input']!r}"
-    place = ".".join(map(str, item["loc"]))
-    yield from (f"{place}: {line}" if place else line for line in str(reason).splitlines())
-
-
-def _data(name: str, folder: Path, seen: tuple[str, ...]) -> tuple[dict[str, Any], str]:
-    """The content of a file, with what it does not state taken from the one that it extends."""
-    if name in BUILT_IN:
-        text, source, folder = (resources.files(__package__) / "dialects" / f"{name}.toml").read_text(), name, Path()
-    elif name.endswith(".toml"):
-        path = folder / name
-        source = str(path)
-        try:
-            text, folder = path.read_text(), path.parent
-        except (OSError, UnicodeDecodeError) as error:
-            raise FileError(f"the dialect {path} could not be read: {error}") from None
-    else:
-        raise FileError(f"{seen[-1]}: extends: there is no dialect {name!r}", expected=_EXPECTED)
-    if source in seen:
-        raise FileError(f"the dialect {source} extends itself: {' -> '.join((*seen, source))}")
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise FileError(f"the dialect {source} is not TOML: {error}") from None
-    parent = data.get("extends")
-    if not isinstance(parent, str):
-        return data, source
-    inherited, _ = _data(parent, folder, (*seen, source))
-    merged = {**inherited, **data}
-    for table in ("layers", "messages", "enums", "parameters", "pooling"):
-        own, old = data.get(table, {}), inherited.get(table, {})
-        if isinstance(own, dict):
-            merged[table] = {**old, **own}
-    for message, fields in inherited.get("messages", {}).items():
-        if isinstance(merged["messages"].get(message), str) and message in data.get("messages", {}):
-            merged["messages"][message] = f"{fields} {data['messages'][message]}"
-    return merged, source
+load: Final = Shelf("dialect", Dialect, resources.files(__package__) / "dialects", BUILT_IN, grows="messages").load
+"""The dialect of a name, or in a TOML file; see `Shelf.load`."""

@@ -7,22 +7,20 @@ another states only what differs.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 
 from isthmus.backends.onnx import opsets
 from isthmus.backends.onnx.opsets import Signature
+from isthmus.backends.stated import Shelf, Stated, any_of
 from isthmus.ir import dtypes
 from isthmus.ir.dims import Dim, bounds, same
 from isthmus.ir.dtypes import DType
-from isthmus.ir.errors import UsageError
 from isthmus.ir.types import Tensor, Type, Unknown
 from isthmus.ir.weights import Weight
 
@@ -46,11 +44,7 @@ Element = Annotated[DType, PlainValidator(_dtype)]
 Scalar = bool | int | float | str
 
 
-class _Data(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Tensors(_Data):
+class Tensors(Stated):
     """What holds of tensors.
 
     Attributes:
@@ -85,7 +79,7 @@ class Given:
     fixed: bool = False
 
 
-class Rule(_Data):
+class Rule(Stated):
     """What a reader takes of an op.
 
     Attributes:
@@ -181,7 +175,7 @@ class Rule(_Data):
         return None
 
 
-class Profile(_Data):
+class Profile(Stated):
     """What one reader takes.
 
     Attributes:
@@ -332,75 +326,8 @@ def _count(number: int, noun: str) -> str:
 
 
 def _list(items: Any) -> str:
-    *most, last = sorted(map(str, items)) if isinstance(items, frozenset) else map(str, items)
-    return f"{', '.join(most)} or {last}" if most else last
+    return any_of(sorted(map(str, items)) if isinstance(items, frozenset) else items)
 
 
-def load(name: str) -> Profile:
-    """The profile of a name, or in a TOML file.
-
-    Args:
-        name: one of `BUILT_IN`, or the path of a file that ends in ``.toml``.
-
-    Raises:
-        UsageError: there is no such profile, or its file cannot be read, is not TOML, or does not state a profile; with a
-            line a problem.
-    """
-    if name not in BUILT_IN and not name.endswith(".toml"):
-        raise UsageError(f"there is no profile {name!r}", expected=_EXPECTED)
-    return _built_in(name) if name in BUILT_IN else _read(name)
-
-
-@cache
-def _built_in(name: str) -> Profile:
-    return _read(name)
-
-
-def _read(name: str) -> Profile:
-    data, source = _data(name, Path(), ())
-    try:
-        return Profile.model_validate(data)
-    except ValidationError as error:
-        lines = [f"{source}: {line}" for item in error.errors() for line in _lines(item)]
-        raise UsageError("\n".join(lines)) from None
-
-
-_EXPECTED: Final = f"{_list(BUILT_IN)}, or the path of a .toml file"
-_WORDS: Final = {"missing": "is missing", "extra_forbidden": "is nothing that a profile states"}
-
-
-def _lines(item: Any) -> Iterator[str]:
-    """What is wrong, each with its field, in one error of pydantic's."""
-    reason = item.get("ctx", {}).get("error") or _WORDS.get(item["type"]) or f"{item['msg']}, not {item['input']!r}"
-    place = ".".join(map(str, item["loc"]))
-    yield from (f"{place}: {line}" if place else line for line in str(reason).splitlines())
-
-
-def _data(name: str, folder: Path, seen: tuple[str, ...]) -> tuple[dict[str, Any], str]:
-    """The content of a file, with what it does not state taken from the one that it extends."""
-    if name in BUILT_IN:
-        text, source, folder = (resources.files(__package__) / "profiles" / f"{name}.toml").read_text(), name, Path()
-    elif name.endswith(".toml"):
-        path = folder / name
-        source = str(path)
-        try:
-            text, folder = path.read_text(), path.parent
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"the profile {path} could not be read: {error}") from None
-    else:
-        raise UsageError(f"{seen[-1]}: extends: there is no profile {name!r}", expected=_EXPECTED)
-    if source in seen:
-        raise UsageError(f"the profile {source} extends itself: {' -> '.join((*seen, source))}")
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"the profile {source} is not TOML: {error}") from None
-    parent = data.get("extends")
-    if not isinstance(parent, str):
-        return data, source
-    inherited, _ = _data(parent, folder, (*seen, source))
-    merged = {**inherited, **data}
-    for key, old in inherited.items():
-        if isinstance(old, dict) and isinstance(merged[key], dict):
-            merged[key] = {**old, **merged[key]}
-    return merged, source
+load: Final = Shelf("profile", Profile, resources.files(__package__) / "profiles", BUILT_IN).load
+"""The profile of a name, or in a TOML file; see `Shelf.load`."""

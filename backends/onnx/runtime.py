@@ -22,7 +22,7 @@ COMPLEX: Final = "isthmus.complex"
 """The key of a file's metadata that says which inputs and outputs are complex: pairs of reals, along a last axis."""
 
 
-class Runner(ABC):
+class OnnxRunner(ABC):
     """A model that is ready to run.
 
     Attributes:
@@ -67,7 +67,7 @@ class Runner(ABC):
         """The outputs, complex ones as pairs."""
 
 
-class Session(Runner):
+class Session(OnnxRunner):
     """A model that onnxruntime runs.
 
     Args:
@@ -123,7 +123,7 @@ class Session(Runner):
         return [_from_runtime(value) for value in self._session.run_with_ort_values(self._outputs, given)]
 
 
-class Evaluator(Runner):
+class Evaluator(OnnxRunner):
     """A model that ONNX's own evaluator runs: slowly, and what no runtime has.
 
     Args:

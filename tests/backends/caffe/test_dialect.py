@@ -119,7 +119,8 @@ def test_dialects_that_contradict_themselves(text: str, message: str, tmp_path: 
     with pytest.raises(FileError) as caught:
         load(path)
     place = text.splitlines()[-1].partition(" = ")[0]
-    assert str(caught.value) == f"{path}: {place}: {message}"
+    assert caught.value.message == f"{path}: {place}: {message}"
+    assert "isthmus.backends.caffe.dialect.Dialect tells" in str(caught.value.remedy)
 
 
 def test_values_are_those_of_the_field(tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_every_problem_of_a_dialect_has_a_line_through_compile_too(tmp_path: Pat
     path = own(tmp_path, text)
     with pytest.raises(FileError) as caught:
         isthmus.compile(nn.ReLU(), torch.randn(1, 2), target="caffe", dialect=path)
-    fields = [line.removeprefix(f"{path}: ").partition(":")[0] for line in str(caught.value).splitlines()]
+    fields = [line.removeprefix(f"{path}: ").partition(":")[0] for line in caught.value.message.splitlines()]
     assert fields == ["dtypes", "max_rank", "layers.ReLU.tops", "colour"]
 
 
