@@ -39,7 +39,8 @@ from isthmus.backends.onnx import (
 )  # fmt: skip
 from isthmus.backends.onnx.artefact import External, OnnxArtefact
 from isthmus.backends.onnx.attributes import plain
-from isthmus.backends.onnx.emitter import Emitter, Probe, Scope
+from isthmus.backends.onnx.emitter import Emitter, Scope
+from isthmus.backends.onnx.probe import Probe
 from isthmus.backends.onnx.profile import BUILT_IN, Kind, Profile, load
 from isthmus.backends.onnx.runtime import COMPLEX, Session
 from isthmus.backends.onnx.wire import check_external

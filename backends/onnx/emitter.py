@@ -12,7 +12,7 @@ from isthmus.backends import effects
 from isthmus.backends.onnx import older, opsets, table
 from isthmus.backends.onnx.attributes import add_attribute, plain
 from isthmus.backends.onnx.kernels import element
-from isthmus.backends.onnx.profile import Given, Kind, Profile, load
+from isthmus.backends.onnx.profile import Given, Profile, load
 from isthmus.backends.onnx.sizes import Sizes
 from isthmus.backends.onnx.table import Refused, refuse
 from isthmus.ir import dtypes
@@ -22,7 +22,6 @@ from isthmus.ir.errors import IsthmusError, Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import UNKNOWN, Location
 from isthmus.ir.op import Trait
-from isthmus.ir.ops.control import Custom
 from isthmus.ir.types import Tensor, Unknown, innermost
 from isthmus.ir.weights import ArrayWeight, Weight
 
@@ -33,13 +32,10 @@ DEEPEST = 29
 """How many graphs may be in one another: readers of protobuf give up at 100 messages, a nested graph takes three and the
 types of its outputs up to nine."""
 
-LOOKED_AT = 64
-"""So many nodes are looked at to find that constants alone give a value."""
-
 FUNCTIONS = "isthmus"
 """The domain of local functions."""
 
-_EDGES = ("view_as_real", "view_as_complex")
+EDGES = ("view_as_real", "view_as_complex")
 """The ops between complex numbers and the pairs that stand for them in a file."""
 
 Binders = Mapping[Symbol, tuple[Value, "int | None"]]
@@ -432,7 +428,7 @@ class Emitter:
         scope = self.scopes[-1]
         for value, name in zip(graph.outputs, outputs, strict=True):
             named: Value | None = value
-            if value.producer is not None and value.producer.op.name in _EDGES:
+            if value.producer is not None and value.producer.op.name in EDGES:
                 named = value.producer.operands[0]  # the same tensor in the file
             if named is not None and named.producer is not None and named.owner is graph and named not in self._wanted:
                 self._wanted[named] = name
@@ -540,74 +536,3 @@ def _depth(graph: Graph) -> int:
         depth += Trait.ISOLATED not in node.op.traits
         node = node.graph.parent if node.graph is not None else None
     return depth
-
-
-class Probe(Emitter):
-    """Tries an emitter without a graph: every operand is just a type, and nothing is written."""
-
-    probing = True
-
-    def __init__(self, opset: int, keep_functions: bool = False, profile: Profile | None = None) -> None:
-        super().__init__(opset, {}, metadata=False, keep_functions=keep_functions, profile=profile)
-        self.scopes.append(Scope(None))
-
-    def reason(self, node: Node) -> str | None:
-        """Why a node cannot be emitted; None when it can."""
-        return self.tried(node, table.emitter(node.op.name, self.opset))
-
-    def tried(self, node: Node, emit: table.Emit | None) -> str | None:
-        """Why a node cannot be emitted by this emitter; None when it can."""
-        if emit is None:
-            first = table.first_opset(node.op.name)
-            return f"it needs opset {first}" if first else "ONNX has no op for it"
-        if isinstance(node.op, Custom) and not self.profile.custom:
-            return f"the profile {self.profile.name} takes no ops that nobody here knows, nor others on what these give"
-        for scope in self.scopes:
-            scope.sizes.clear()
-        self._types.clear()
-        self._shapes.clear()
-        self._fixed.clear()
-        self._constants.clear()  # their types went with the others
-        self._contents.clear()
-        operands: list[str | None] = []
-        for index, value in enumerate(node.operands):
-            operands.append(None if value is None else f"operand{index}")
-            if value is not None and isinstance(value.type, Tensor):
-                self._note(f"operand{index}", value.type)
-                if value.weight is not None:
-                    self._contents[f"operand{index}"] = value.weight
-                elif not self.profile.plain and is_fixed(value):
-                    self._fixed.add(f"operand{index}")
-        for value in (*node.operands, *node.results):
-            reason = None if value is None else self.storable(value)
-            if reason is not None:
-                return reason
-            if value is not None and node.op.name not in _EDGES and opsets.is_complex(value.type):
-                return "no runtime of ONNX computes with complex numbers"
-        try:
-            emit(self, node, *node.op.group(operands))
-        except Refused as reason:
-            return str(reason)
-        return None
-
-    def storable(self, value: Value, kind: Kind = "tensors") -> str | None:
-        """Why a value cannot be in a file of this opset, for this reader; None when it can."""
-        inner = innermost(value.type)
-        if isinstance(inner, Tensor) and (first := opsets.since(inner.dtype)) > self.opset:
-            return f"the element type {inner.dtype} needs opset {first}"
-        return None if self.profile.plain else self.profile.value(value.type, "constants" if is_fixed(value) else kind)
-
-
-def is_fixed(value: Value) -> bool:
-    """Whether constants alone give a value, so that folding may make it one; not of what takes many nodes to make."""
-    work = [value]
-    for _ in range(LOOKED_AT):
-        if not work:
-            return True
-        each = work.pop()
-        node = each.producer
-        if each.weight is None and (node is None or Trait.PURE not in node.op.traits or node.regions):
-            return False
-        if node is not None:
-            work += [operand for operand in node.operands if operand is not None and operand.weight is None]
-    return False
