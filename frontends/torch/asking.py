@@ -1,4 +1,7 @@
-"""Who asks for data, and with which words: the expression in the user's source, and the statement that it stands in."""
+"""Who asks, and with which words: the expression in the user's source, and the statement that it stands in.
+
+What the code does with either answer is told in `isthmus.frontends.torch.questions`.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +52,10 @@ def asking(provenance: Provenance) -> Asking:
         if isinstance(whole, ast.stmt):
             place = whole.lineno, whole.end_lineno or whole.lineno, whole.col_offset, whole.end_col_offset or 0
     function = ast.unparse(asker.func).rpartition(".")[2] if isinstance(asker, ast.Call) else ""
-    return Asking(_excerpt(lines, place), _decided(around), function)
+    return Asking(excerpt(lines, place), _decided(around), function)
 
 
-def nodes(frame: FrameType) -> tuple[_Place | None, list[ast.AST]]:
+def nodes(frame: FrameType) -> tuple[Place | None, list[ast.AST]]:
     """What a frame computes now: its place in the source, and the nodes around that, the outermost first."""
     place = _position(frame.f_code, frame.f_lasti)
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
@@ -74,25 +77,29 @@ _TORCH: Final = torch.__file__.removesuffix("__init__.py")
 _THIN: Final = (torch.__file__, torch._tensor.__file__)
 """Where torch only hands on what the user's code asks."""
 
-_Place = tuple[int, int, int, int]
+Place = tuple[int, int, int, int]
+"""First and last line, first and last column (in bytes)."""
 
 
-def _position(code: CodeType, offset: int) -> _Place | None:
-    """First and last line, first and last column (in bytes) of what an instruction stands for."""
+def _position(code: CodeType, offset: int) -> Place | None:
+    """The place of what an instruction stands for."""
     steps = [each for each in dis.get_instructions(code) if each.offset <= offset]
     step = steps[-1]
     if step.opname.startswith(("POP_JUMP", "JUMP_IF")) and len(steps) > 1:
         step = steps[-2]  # what a jump looks at is what the step before it made
-    place = step.positions
-    if place is None:
-        return None
-    line, end_line, column, end_column = place
+    return place_of(step)
+
+
+def place_of(step: dis.Instruction) -> Place | None:
+    """The place in the source of what an instruction stands for; None where that is not known."""
+    line, end_line, column, end_column = step.positions or (None, None, None, None)
     if line is None or end_line is None or column is None or end_column is None:
         return None
     return line, end_line, column, end_column
 
 
-def _excerpt(lines: list[str], place: _Place) -> str:
+def excerpt(lines: list[str], place: Place) -> str:
+    """What stands at a place, on one line."""
     line, end_line, column, end_column = place
     part = [text.encode() for text in lines[line - 1 : end_line]]
     if not part:
@@ -103,7 +110,7 @@ def _excerpt(lines: list[str], place: _Place) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 4] + " ..."
 
 
-def _around_in(lines: list[str], place: _Place) -> list[ast.AST]:
+def _around_in(lines: list[str], place: Place) -> list[ast.AST]:
     try:
         return _around(ast.parse("".join(lines)), place)
     except SyntaxError:
@@ -116,7 +123,7 @@ def _decided(around: list[ast.AST]) -> str:
     return next((word for word in found if word in ("while", "for")), next(filter(None, reversed(found)), ""))
 
 
-def _around(tree: ast.AST, place: _Place) -> list[ast.AST]:
+def _around(tree: ast.AST, place: Place) -> list[ast.AST]:
     """The nodes that a place lies in, the outermost first."""
     line, end_line, column, end_column = place
     for child in ast.iter_child_nodes(tree):

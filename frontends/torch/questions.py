@@ -7,6 +7,7 @@ import linecache
 from functools import lru_cache
 from types import CodeType
 
+from isthmus.frontends.torch.asking import excerpt, place_of
 from isthmus.frontends.torch.guards import frames, jump_at, raises
 from isthmus.frontends.torch.provenance import library
 from isthmus.ir.symbols import Question
@@ -36,7 +37,8 @@ def _question(code: CodeType, offset: int, answer: bool) -> Question | None:
     made = branch - 1 if branch is not None else place - operand  # what a jump looks at is what the step before it made
     while steps[made].opname in ("COPY", "TO_BOOL"):
         made -= 1
-    text = _text(code.co_filename, steps[made])
+    spot = place_of(steps[made])
+    text = excerpt(linecache.getlines(code.co_filename), spot) if spot is not None else ""
     if not text:
         return None
     if branch is None:
@@ -62,14 +64,3 @@ def _way(file: str, steps: list[dis.Instruction], place: int, jump: dis.Instruct
     text = linecache.getline(file, line).strip()
     same = jump.positions is not None and line == jump.positions.lineno
     return f"line {line}, `{text}`" if text and not same else ""
-
-
-def _text(file: str, step: dis.Instruction) -> str:
-    """The expression that an instruction is of, on one line."""
-    where = step.positions
-    if where is None or where.lineno is None or where.end_lineno is None:
-        return ""
-    lines = [linecache.getline(file, line).encode() for line in range(where.lineno, where.end_lineno + 1)]
-    lines[-1] = lines[-1][: where.end_col_offset]
-    lines[0] = lines[0][where.col_offset or 0 :]
-    return " ".join(line.decode(errors="replace").strip() for line in lines)
