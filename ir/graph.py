@@ -68,7 +68,7 @@ class Value:
     def weight(self) -> Weight | None:
         """The weight that this value is, when its producer is a constant."""
         node = self.producer
-        if node is not None and Trait.CONSTANT in node.op.traits:
+        if node is not None and node.op.is_constant:
             found: Weight = node.attrs["value"]
             return found
         return None
@@ -312,13 +312,13 @@ class Graph:
         """The nodes in order, those of nested graphs after the node that holds them."""
         stack = [self.nodes]
         while stack:
-            node = next(stack[-1], None)
-            if node is None:
+            for node in stack[-1]:
+                yield node
+                if node.regions and node.graph is not None:
+                    stack.extend(region.nodes for region in reversed(node.regions))
+                    break
+            else:
                 stack.pop()
-                continue
-            yield node
-            if node.regions and node.graph is not None:
-                stack.extend(region.nodes for region in reversed(node.regions))
 
     def graphs(self) -> Iterator[Graph]:
         """This graph and all nested ones."""
@@ -342,7 +342,7 @@ class Graph:
         """The weights of all constants, each handle once."""
         seen: set[int] = set()
         for node in self.walk():
-            if Trait.CONSTANT in node.op.traits:
+            if node.op.is_constant:
                 found: Weight = node.attrs["value"]
                 if id(found) not in seen:
                     seen.add(id(found))

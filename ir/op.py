@@ -384,6 +384,21 @@ class Op:
     # ---- from the row
 
     @cached_property
+    def is_constant(self) -> bool:
+        """Whether the result is the weight in the attribute `value`."""
+        return Trait.CONSTANT in self.traits
+
+    @cached_property
+    def is_function(self) -> bool:
+        """Whether the results depend on operands and attributes alone, in every run, and nothing else happens."""
+        return Trait.PURE in self.traits and not self.traits & (Trait.RANDOM | Trait.EFFECT)
+
+    @cached_property
+    def has_effect(self) -> bool:
+        """Whether something happens besides the results."""
+        return Trait.EFFECT in self.traits
+
+    @cached_property
     def variadic(self) -> bool:
         """Whether one of the operands is a list."""
         return any(operand.variadic for operand in self.operands)

@@ -20,7 +20,6 @@ from isthmus.ir.builder import Builder
 from isthmus.ir.dtypes import bool_
 from isthmus.ir.errors import Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
-from isthmus.ir.op import Trait
 from isthmus.ir.ops.complex import REAL_OF
 from isthmus.ir.types import Tensor, Type, Unknown, innermost
 from isthmus.ir.weights import LazyWeight, Weight
@@ -373,7 +372,7 @@ def _real(p: Pairs, value: Value | None) -> Value | None:
         if source is not None and not source.tensor.dtype.is_complex:
             found: Value = source if source.tensor.dtype is dtype else p.b.cast(source, dtype=dtype)
             return found
-    if Trait.CONSTANT in node.op.traits:
+    if node.op.is_constant:
         weight = node.attrs["value"]
         if weight.size <= _LOOKED_AT and not np.any(weight.array().imag):
             return p.b.constant(np.array(weight.array().real))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator
-from typing import Final
 
 from isthmus.ir.dims import Symbol
 from isthmus.ir.graph import Graph, Node
@@ -12,8 +11,6 @@ from isthmus.ir.location import Location, merge
 from isthmus.ir.op import Trait
 from isthmus.passes.keys import attrs_key
 from isthmus.passes.replace import disagreement, settle
-
-_DIFFER: Final = Trait.RANDOM | Trait.EFFECT
 
 
 class CommonSubexpressions:
@@ -47,7 +44,7 @@ class CommonSubexpressions:
                 disagreement(old, new, newer_gives_way=False) for old, new in zip(node.results, first.results, strict=True)
             ):
                 merged.setdefault(first, [first.location])
-                if Trait.CONSTANT not in node.op.traits:  # a number comes from everywhere where it is written
+                if not node.op.is_constant:  # a number comes from everywhere where it is written
                     merged[first].append(node.location)
                 for old, new in zip(node.results, first.results, strict=True):
                     new.name = new.name or old.name
@@ -58,7 +55,7 @@ class CommonSubexpressions:
                 node.erase()
                 self.counts[node.op.name] += 1
             if node.graph is not None:
-                alone = Trait.ISOLATED in node.op.traits
+                alone = bool(node.regions) and Trait.ISOLATED in node.op.traits
                 scopes.extend(_Scope(region, {} if alone else scope.known, not alone) for region in reversed(node.regions))
         for node, locations in merged.items():
             if len(locations) > 1:
@@ -87,10 +84,9 @@ class _Scope:
 
 
 def _key(node: Node) -> Hashable | None:
-    traits = node.op.traits
-    if Trait.PURE not in traits or traits & _DIFFER or node.regions:
+    if not node.op.is_function or node.regions:
         return None
     operands = [None if operand is None else id(operand) for operand in node.operands]
-    if Trait.COMMUTATIVE in traits and len(operands) > 1:
+    if len(operands) > 1 and Trait.COMMUTATIVE in node.op.traits:
         operands[:2] = sorted(operands[:2], key=lambda number: number or 0)
     return (node.op.name, tuple(operands), attrs_key(node.attrs))

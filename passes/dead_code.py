@@ -6,7 +6,6 @@ from collections import Counter
 
 from isthmus.ir.dims import Symbol, symbols
 from isthmus.ir.graph import Graph, Node, Value, type_symbols
-from isthmus.ir.op import Trait
 
 
 class DeadCode:
@@ -75,7 +74,7 @@ def live_nodes(graph: Graph) -> set[Node]:
 
     need_boundary(graph)
     for node in graph.walk():
-        if Trait.EFFECT in node.op.traits:
+        if node.op.has_effect:
             reach(node)
     while work:
         node = work.pop()

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from isthmus.ir.graph import Graph
-from isthmus.ir.op import Trait
 from isthmus.ir.verifier import verify as verify_graph
 
 
@@ -56,7 +55,7 @@ Listener: TypeAlias = Callable[[PassRecord, Graph], None]
 
 def count_nodes(graph: Graph) -> int:
     """The nodes of a graph and of those nested in it; constants are not counted."""
-    return sum(Trait.CONSTANT not in node.op.traits for node in graph.walk())
+    return sum(not node.op.is_constant for node in graph.walk())
 
 
 def run_pass(graph: Graph, step: Pass, nodes: int | None = None) -> PassRecord:

@@ -43,7 +43,6 @@ EFFORT: Final = 1 << 33
 _ANY: Final = 1 << 62
 
 _FAILURES: Final = (IsthmusError, ArithmeticError, ValueError, IndexError, TypeError, KeyError, MemoryError)
-_NEVER: Final = Trait.CONSTANT | Trait.RANDOM | Trait.EFFECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +152,7 @@ class _Folding:
         self.lazy: dict[Node, int] = {}  # nodes folded but not computed, numbered in order
         self.attrs: dict[Node, dict[str, Any]] = {}
         self.holders: Counter[Hashable] = Counter(
-            node.attrs["value"].key for node in graph.walk() if Trait.CONSTANT in node.op.traits
+            node.attrs["value"].key for node in graph.walk() if node.op.is_constant
         )
 
     def run(self) -> None:
@@ -173,8 +172,8 @@ class _Folding:
 
     def foldable(self, node: Node) -> bool:
         return (
-            Trait.PURE in node.op.traits
-            and not node.op.traits & _NEVER
+            node.op.is_function
+            and not node.op.is_constant
             and not node.regions
             and all(operand is None or self.known(operand) for operand in node.operands)
             and all(isinstance(result.type, Tensor) for result in node.results)
@@ -236,8 +235,8 @@ class _Folding:
     def computable(self, node: Node, known: Mapping[Node, object]) -> bool:
         """Whether a node's results are constants of known shapes, given that those of other nodes are."""
         return (
-            Trait.PURE in node.op.traits
-            and not node.op.traits & _NEVER
+            node.op.is_function
+            and not node.op.is_constant
             and not node.regions
             and all(value is None or value.producer in known or value.weight is not None for value in node.operands)
             and all(isinstance(result.type, Tensor) and _is_static(result.type) for result in node.results)
@@ -283,7 +282,7 @@ class _Folding:
             if node.graph is None or any(result.uses for result in node.results):
                 continue
             work.extend(operand.producer for operand in node.operands if operand is not None and operand.producer is not None)
-            if Trait.CONSTANT in node.op.traits:
+            if node.op.is_constant:
                 self.holders[node.attrs["value"].key] -= 1
             self.lazy.pop(node, None)
             node.erase()

@@ -87,7 +87,7 @@ class Search:
         root, *inner = covered
         inside: set[Node | Graph] = set(covered)
         for node in inner:
-            if node.graph is not root.graph or Trait.EFFECT in node.op.traits:
+            if node.graph is not root.graph or node.op.has_effect:
                 self.fail(bound, node, f"{node.op.name} is in another graph, or something happens in it")
                 return False
             outside = [user for result in node.results for user, _ in result.uses if user not in inside]

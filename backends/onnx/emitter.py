@@ -344,7 +344,7 @@ class Emitter:
 
     def node(self, node: Node) -> None:
         """Emits one node of the IR, and names its results."""
-        if Trait.CONSTANT in node.op.traits:
+        if node.op.is_constant:
             return
         emit = table.emitter(node.op.name, self.opset)
         if emit is None:

@@ -38,7 +38,7 @@ def _plainer(*ops: str) -> Callable[[Lower], Lower]:
 
 def is_known(node: Node) -> bool:
     """Whether constants alone give the results of a node, and these are small."""
-    if node.regions or Trait.PURE not in node.op.traits or Trait.CONSTANT in node.op.traits:
+    if node.regions or Trait.PURE not in node.op.traits or node.op.is_constant:
         return False
     if any(value is not None and value.weight is None for value in node.operands):
         return False

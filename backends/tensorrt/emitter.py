@@ -17,8 +17,11 @@ from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import IsthmusError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import UNKNOWN, Location
+<<<<<<< Updated upstream
 from isthmus.ir.op import Trait
 from isthmus.ir.ops.control import Custom
+=======
+>>>>>>> Stashed changes
 from isthmus.ir.types import Tensor
 from isthmus.ir.weights import ArrayWeight, Weight
 
@@ -245,7 +248,7 @@ class Emitter:
 
     def node(self, node: Node) -> None:
         """Emits one node of the IR."""
-        if Trait.CONSTANT in node.op.traits:
+        if node.op.is_constant:
             return
         self._location = node.location
         try:
