@@ -17,11 +17,7 @@ from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import IsthmusError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import UNKNOWN, Location
-<<<<<<< Updated upstream
-from isthmus.ir.op import Trait
 from isthmus.ir.ops.control import Custom
-=======
->>>>>>> Stashed changes
 from isthmus.ir.types import Tensor
 from isthmus.ir.weights import ArrayWeight, Weight
 
