@@ -66,7 +66,7 @@ def _layout_form(symbols: Symbols, old: tuple[Dim, ...], new: tuple[Dim, ...]) -
     return ("squeeze" if long is old else "unsqueeze"), axes
 
 
-@on("max_unpool")
+@on("max_unpool", behind="unsqueeze")
 def thin_unpool(b: Builder, node: Node) -> Any:
     """An unpool along an axis of size 1 that its operands were given for it, as torch writes one along a line."""
     shape = node.attrs["shape"]
@@ -98,7 +98,7 @@ def permutations(b: Builder, node: Node) -> Any:
     return None
 
 
-@on(Trait.LAYOUT)
+@on(Trait.LAYOUT, behind="permute")
 def split_axes(b: Builder, node: Node) -> Any:
     """A change of shape, a permutation, and one that splits axes: the axes may be split at once, before the permutation."""
     inner = _before(node, "permute")
@@ -140,7 +140,7 @@ def _splits(symbols: Symbols, old: tuple[Dim, ...], new: tuple[Dim, ...]) -> lis
     return groups
 
 
-@on(Trait.LAYOUT)
+@on(Trait.LAYOUT, behind=lambda op: "keepdims" in op.attributes)
 def kept_axes(b: Builder, node: Node) -> Any:
     """A reduction whose axes are put back with size 1, or taken away, keeps them or not by itself."""
     inner = sole_producer(node.operands[0])
@@ -185,7 +185,7 @@ def _parts(node: Node, rank: int) -> dict[int, tuple[Dim, Dim, int]]:
     return {axis % rank: (start, end, step) for axis, start, end, step in zip(*columns, strict=True)}
 
 
-@on(Trait.LAYOUT)
+@on(Trait.LAYOUT, behind="expand")
 def axes_beside_expanded(b: Builder, node: Node) -> Any:
     """Sizes of 1 that are put among expanded axes, or taken from there, may as well come and go before."""
     source = sole_producer(node.operands[0])
@@ -203,7 +203,7 @@ def axes_beside_expanded(b: Builder, node: Node) -> Any:
     return b.expand(b.reshape(x, shape=kept), shape=new)
 
 
-@on("permute")
+@on("permute", behind="tile")
 def repeated_in_order(b: Builder, node: Node) -> Any:
     """Axes that are turned, repeated and turned again may be turned at once."""
     tile = sole_producer(node.operands[0])
@@ -215,14 +215,14 @@ def repeated_in_order(b: Builder, node: Node) -> Any:
     return b.tile(b.permute(x, perm=perm), repeats=[tile.attrs["repeats"][axis] for axis in perm])
 
 
-@on("expand")
+@on("expand", behind="expand")
 def expansions(b: Builder, node: Node) -> Any:
     """Two expansions are one."""
     inner = _before(node, "expand")
     return b.expand(inner.operands[0], shape=node.attrs["shape"]) if inner is not None else None
 
 
-@on(Trait.ELEMENTWISE)
+@on(Trait.ELEMENTWISE, behind=("expand", "unsqueeze"))
 def implied_expansion(b: Builder, node: Node) -> Any:
     """An operand that is brought only to the shape that broadcasting gives it anyhow."""
     if Trait.COARSE in node.op.traits or len(node.operands) < 2:
@@ -314,7 +314,7 @@ def part(value: Value | None, axis: int, rank: int) -> tuple[Value | None, Dim, 
     return None, 0, 0
 
 
-@on("cast")
+@on("cast", behind="cast")
 def casts(b: Builder, node: Node) -> Any:
     """A cast behind one that loses nothing needs only the last."""
     inner = _before(node, "cast")

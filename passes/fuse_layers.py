@@ -74,7 +74,7 @@ _FILLING: Final = {"conv": 0.0, "avg_pool": 0.0, "max_pool": -math.inf}
 """What the padding of a layer is taken to hold."""
 
 
-@on(*_FILLING)
+@on(*_FILLING, behind="pad")
 def padding(b: Builder, node: Node) -> Replacement:
     """A pad by what the layer itself would pad with becomes part of the layer's padding."""
     x, attrs = node.operands[0], dict(node.attrs)

@@ -65,7 +65,10 @@ def _(b: Builder, m: Match) -> Any:
     return _over_trailing(m, b.rms_norm)
 
 
-@on(Trait.LAYOUT)
+_GROUPED: Final = ("layer_norm", "instance_norm")
+
+
+@on(Trait.LAYOUT, behind=_GROUPED)
 def group_norm(b: Builder, node: Node) -> Replacement:
     """``x[N, C, ...]`` as ``[N, G, ...]``, normalized over all axes from the third on, and brought back to its shape."""
     norm = sole_producer(node.operands[0])
@@ -84,9 +87,6 @@ def group_norm(b: Builder, node: Node) -> Replacement:
     if not isinstance(groups, int) or not isinstance(shape[1], int) or groups < 1 or shape[1] % groups:
         return refuse("the channels are not divided into a known number of groups", grouping.results[0])
     return b.group_norm(x, groups=groups, eps=norm.attrs["eps"])  # type: ignore[no-any-return]
-
-
-_GROUPED: Final = ("layer_norm", "instance_norm")
 
 
 # ---- in a wider type

@@ -11,7 +11,7 @@ from isthmus.ir.op import Trait
 from isthmus.passes.rules import Replacement, Rewrite, on, refuse, sole_producer
 
 
-@on(Trait.LAYOUT)
+@on(Trait.LAYOUT, behind="permute")
 def depth_to_space(b: Builder, node: Node) -> Replacement:
     """Channels taken apart, two of their parts moved behind height and width, and joined with these."""
     turn = sole_producer(node.operands[0])

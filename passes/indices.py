@@ -124,7 +124,7 @@ def counted_gather(b: Builder, node: Node) -> Any:
     return _spread(b, part, axes, node.results[0].tensor.shape)  # type: ignore[arg-type]
 
 
-@on("gather_nd")
+@on("gather_nd", behind="concat")
 def counted_gather_nd(b: Builder, node: Node) -> Any:
     """A gather at the points of a grid is a part of the tensor, its axes in another order."""
     x, indices = node.operands
@@ -148,7 +148,7 @@ def counted_gather_nd(b: Builder, node: Node) -> Any:
     return _spread(b, x, [*axes, *range(lead, lead + x.tensor.rank - len(axes))], node.results[0].tensor.shape)  # type: ignore[arg-type]
 
 
-@on("gather")
+@on("gather", behind="expand")
 def gather_of_repeated(b: Builder, node: Node) -> Any:
     """A gather with indices that are repeated is repeated itself."""
     x, indices = node.operands

@@ -226,7 +226,7 @@ def known_sequence(b: Builder, node: Node) -> Any:
     return b.concat(items, axis=axis)
 
 
-@on("where")
+@on("where", behind="logical_not")
 def other_choice(b: Builder, node: Node) -> Any:
     """A choice by what is not true: the other way round."""
     source = node.operands[0].producer if node.operands[0] is not None else None
@@ -235,7 +235,7 @@ def other_choice(b: Builder, node: Node) -> Any:
     return b.where(source.operands[0], node.operands[2], node.operands[1])
 
 
-@on("add")
+@on("add", behind="neg")
 def added_negative(b: Builder, node: Node) -> Any:
     """``-x + y``: a difference, bit for bit."""
     for left, right in (node.operands, reversed(node.operands)):

@@ -121,6 +121,11 @@ class Applied(Pattern):
         yield from seen
 
     @cached_property
+    def ops(self) -> frozenset[Op]:
+        """The ops of which a node may be that this matches."""
+        return frozenset((self.op, *(spelling.op for spelling in self.spellings)))
+
+    @cached_property
     def orders(self) -> tuple[tuple[Any, ...], ...]:
         """The operands, and with the first two swapped where the op allows that and it makes a difference."""
         first, second = (*self.operands, None, None)[:2]

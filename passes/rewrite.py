@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Final, TypeAlias
 
 from isthmus.ir.builder import Builder
 from isthmus.ir.errors import InferError, IsthmusError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import merge
-from isthmus.ir.op import Op, Trait
+from isthmus.ir.op import Op
 from isthmus.passes.matcher import Match, Trace
 from isthmus.passes.replace import attached, disagreement, settle, sweep
-from isthmus.passes.rules import Refused, Rewrite
+from isthmus.passes.rules import SOURCES, Refused, Rewrite
 
 BUDGET: Final = 20
 """Rewrites for each node of the graph after which rules are taken to undo each other."""
@@ -38,7 +39,7 @@ class Rewriting:
         self.rules = tuple(rules)
         self.listener = listener
         self.counts: Counter[str] = Counter()
-        self._index: dict[Op, tuple[Rewrite, ...]] = {}
+        self._index = _index(self.rules)
 
     def apply(self, graph: Graph) -> None:
         """Rewrites, in nested graphs too.
@@ -61,11 +62,12 @@ class Rewriting:
             settle(graph)
 
     def _round(self, graph: Graph) -> Iterator[Node]:
-        work = deque(node for node in graph.walk() if self._for(node.op))
+        concerning = self._index.concerning
+        work = deque(node for node in graph.walk() if concerning(node.op))
         queued = set(work)
 
         def enqueue(node: Node) -> None:
-            if node not in queued and self._for(node.op):
+            if node not in queued and concerning(node.op):
                 queued.add(node)
                 work.appendleft(node)
 
@@ -74,36 +76,50 @@ class Rewriting:
             queued.discard(node)
             if not attached(node):
                 continue
-            users = [user for result in node.results for user, _ in result.uses if isinstance(user, Node)]
-            for rule in self._for(node.op):
-                outcome = attempt(rule, node, self.name)
-                if outcome is None or isinstance(outcome, Refused):
+            for rule in self._index.fitting(node):
+                touched = attempt(rule, node, self.name)
+                if touched is None or isinstance(touched, Refused):
                     continue
-                made, less_used = outcome
                 self.counts[rule.name] += 1
-                for user in users:
-                    enqueue(user)
-                for value in less_used:
-                    if value.producer is not None:
-                        enqueue(value.producer)
-                for new in reversed(made):
-                    enqueue(new)
+                for each in touched:
+                    enqueue(each)
                 if self.listener is not None:
                     self.listener(f"{self.name}.{rule.name}", node, graph)
                 yield node
                 break
 
-    def _for(self, op: Op) -> tuple[Rewrite, ...]:
-        found = self._index.get(op)
+
+class _Index:
+    """Which of some rules to try at a node, in order; worked out once for each kind of node that is met."""
+
+    def __init__(self, rules: tuple[Rewrite, ...]) -> None:
+        self.rules = rules
+        self._concerning: dict[Op, tuple[Rewrite, ...]] = {}
+        self._fitting: dict[tuple[Op | None, ...], tuple[Rewrite, ...]] = {}
+
+    def concerning(self, op: Op) -> tuple[Rewrite, ...]:
+        """The rules for nodes of an op."""
+        found = self._concerning.get(op)
         if found is None:
-            found = self._index[op] = tuple(rule for rule in self.rules if rule.concerns(op))
+            found = self._concerning[op] = tuple(rule for rule in self.rules if rule.concerns(op))
+        return found
+
+    def fitting(self, node: Node) -> tuple[Rewrite, ...]:
+        """Those of them that may fit a node, to judge by what makes its first operands."""
+        sources = [None if x is None or x.producer is None else x.producer.op for x in node.operands[:SOURCES]]
+        key = (node.op, *sources)
+        found = self._fitting.get(key)
+        if found is None:
+            found = self._fitting[key] = tuple(each for each in self.concerning(node.op) if each.fits(node.op, sources))
         return found
 
 
-Outcome: TypeAlias = "tuple[list[Node], list[Value]]"
+_index = cache(_Index)
 
 
-def attempt(rule: Rewrite, root: Node, maker: str, trace: Trace | None = None, dry: bool = False) -> Outcome | Refused | None:
+def attempt(
+    rule: Rewrite, root: Node, maker: str, trace: Trace | None = None, dry: bool = False
+) -> list[Node] | Refused | None:
     """Tries a rule at a node.
 
     Args:
@@ -114,12 +130,13 @@ def attempt(rule: Rewrite, root: Node, maker: str, trace: Trace | None = None, d
         dry: take everything back, and only tell what would have happened.
 
     Returns:
-        The new nodes and the values that have fewer uses now; a refusal; or None where the pattern does not fit.
+        The nodes that rules may fit now: what used the root, makes values with fewer uses, or is new, in the order of a stack;
+        a refusal; or None where the pattern does not fit.
     """
     refused: Refused | None = None
     for match in rule.find(root, trace):
-        made = _Made(root)
         assert root.graph is not None
+        made = _Made(root)
         try:
             found = rule.build(Builder(root.graph, root, root.location), match)
         except InferError as error:  # what the rule would put there is not valid here
@@ -133,7 +150,7 @@ def attempt(rule: Rewrite, root: Node, maker: str, trace: Trace | None = None, d
             if reason is None:
                 if dry:
                     made.discard()
-                    return [], []
+                    return []
                 return _commit(match, values, made, f"{maker}.{rule.name}")
             found = Refused(reason, root.results[0] if root.results else None)
         made.discard()
@@ -153,9 +170,10 @@ def _mismatch(root: Node, values: Sequence[Value | None]) -> str | None:
     return None
 
 
-def _commit(match: Match, values: list[Value | None], made: _Made, maker: str) -> Outcome:
+def _commit(match: Match, values: list[Value | None], made: _Made, maker: str) -> list[Node]:
     root = match.root
-    new = list(made.nodes())
+    users = [user for result in root.results for user, _ in result.uses if isinstance(user, Node)]
+    new = made.nodes()
     producers = [operand.producer for operand in root.operands if operand is not None and operand.producer is not None]
     less_used = [operand for operand in root.operands if operand is not None]
     for old, value in zip(root.results, values, strict=True):
@@ -167,31 +185,36 @@ def _commit(match: Match, values: list[Value | None], made: _Made, maker: str) -
     gone, freed = sweep([*match.nodes[1:], *producers, *new])
     less_used += freed
     if new:
-        stood = dict.fromkeys([*match.nodes, *(node for node in gone if Trait.CONSTANT not in node.op.traits)])
+        stood = dict.fromkeys([*match.nodes, *(node for node in gone if not node.op.is_constant)])
         for node in new:
             if node.location is root.location:  # the rule did not say otherwise
                 # What takes the place of a layer goes by the layer's name, not by that of what was folded into it.
                 alike = sorted(stood, key=lambda old, op=node.op: old.op is not op)  # type: ignore[misc]
                 node.location = merge(old.location for old in alike).by(maker)
-    alive = [value for value in dict.fromkeys(less_used) if value.producer is None or value.producer.graph is not None]
-    return [node for node in new if node.graph is not None], alive
+    alive = [value.producer for value in dict.fromkeys(less_used) if value.producer is not None]
+    return [node for node in (*users, *alive, *reversed(new)) if node.graph is not None]
 
 
 class _Made:
     """The nodes that were put in front of a root since this was made."""
 
+    __slots__ = ("previous", "root")
+
     def __init__(self, root: Node) -> None:
         self.root = root
         self.previous = root.previous
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> list[Node]:
+        """In order."""
         node = self.root.previous
         found = []
         while node is not None and node is not self.previous:
             found.append(node)
             node = node.previous
-        return reversed(found)
+        found.reverse()
+        return found
 
     def discard(self) -> None:
-        for node in reversed(list(self.nodes())):
+        """Takes them out again."""
+        while (node := self.root.previous) is not None and node is not self.previous:
             node.erase()

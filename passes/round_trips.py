@@ -40,7 +40,7 @@ def _undoes(b: Builder, node: Node, first: Node) -> bool:
     return False
 
 
-@on("permute", Trait.LAYOUT)
+@on("permute", Trait.LAYOUT, behind=Trait.ELEMENTWISE)
 def undone(b: Builder, node: Node) -> Any:
     """Another shape or order of axes, for arithmetic that treats all elements alike, and back."""
     steps: list[tuple[Node, int]] = []

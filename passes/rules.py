@@ -22,10 +22,10 @@ match constants within rounding, the matcher tries swapped operands, and `refuse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from isthmus.ir.builder import Builder
 from isthmus.ir.graph import Graph, Node, Value
@@ -69,6 +69,10 @@ Replacement: TypeAlias = "Value | Sequence[Value | None] | Refused | None"
 """Values for the root's results (None for one that is not used); a refusal; None where there is nothing to do."""
 
 
+SOURCES: Final = 3
+"""The ops that make so many operands of a node tell which rules are tried there."""
+
+
 class Rewrite(Protocol):
     """What the driver needs of a rule."""
 
@@ -78,7 +82,15 @@ class Rewrite(Protocol):
     def concerns(self, op: Op) -> bool:
         """Whether nodes of this op may be roots."""
 
-    def find(self, node: Node, trace: Trace | None = None) -> Iterator[Match]:
+    def fits(self, op: Op, sources: Sequence[Op | None]) -> bool:
+        """Whether the rule may fit a node of an op that it concerns, to judge by the ops that make its first operands.
+
+        Args:
+            op: the node's.
+            sources: those that make its first `SOURCES` operands; None for an absent one, an input and an argument.
+        """
+
+    def find(self, node: Node, trace: Trace | None = None) -> Iterable[Match]:
         """The ways that the rule fits a node."""
 
     def build(self, b: Builder, match: Match) -> Replacement:
@@ -119,18 +131,30 @@ class Rule:
     def _names(self) -> dict[str, None]:
         return {name: None for function in self._functions for name in read(function)[1]}
 
-    @cached_property
-    def _roots(self) -> frozenset[Op]:
-        return frozenset(form.op for pattern in self.patterns for form in (pattern, *pattern.spellings))
-
     @property
     def size(self) -> int:
         """The number of nodes that the largest pattern covers."""
         return max(sum(1 for _ in pattern.parts()) for pattern in self.patterns)
 
+    @cached_property
+    def _starts(self) -> dict[Op, frozenset[tuple[tuple[int, frozenset[Op]], ...]]]:
+        """What each pattern asks for right at its root: the ops that may make an operand, by its place."""
+        found: dict[Op, set[tuple[tuple[int, frozenset[Op]], ...]]] = {}
+        for form in (each for pattern in self.patterns for each in (pattern, *pattern.spellings)):
+            fixed = next((place for place, operand in enumerate(form.op.operands) if operand.variadic), SOURCES)
+            for order in form.orders:
+                asked = enumerate(order[: min(fixed, SOURCES)])
+                start = tuple((place, each.ops) for place, each in asked if isinstance(each, Applied))
+                found.setdefault(form.op, set()).add(start)
+        return {op: frozenset(starts) for op, starts in found.items()}
+
     def concerns(self, op: Op) -> bool:
         """Whether a pattern's root is this op."""
-        return op in self._roots
+        return op in self._starts
+
+    def fits(self, op: Op, sources: Sequence[Op | None]) -> bool:
+        """Whether a pattern has these ops right behind its root."""
+        return any(all(sources[place] in ops for place, ops in start) for start in self._starts[op])
 
     def find(self, node: Node, trace: Trace | None = None) -> Iterator[Match]:
         """The ways that the patterns fit a node."""
@@ -162,25 +186,39 @@ Meant: TypeAlias = "str | Trait | Callable[[Op], bool]"
 """Which ops a rule is for: one by its name, those that have a trait, those of which a function holds."""
 
 
+def _is_meant(op: Op, what: Iterable[Meant]) -> bool:
+    """Whether an op was named, has one of the traits, or is told by one of the functions."""
+    return any(
+        item == op.name if isinstance(item, str) else bool(op.traits & item) if isinstance(item, Trait) else item(op)
+        for item in what
+    )
+
+
 class NodeRule:
     """A rule that is a function of one node."""
 
-    def __init__(self, function: Callable[[Builder, Node], Replacement], what: Sequence[Meant]) -> None:
+    def __init__(
+        self, function: Callable[[Builder, Node], Replacement], what: Sequence[Meant], behind: Sequence[Meant] = ()
+    ) -> None:
         self.name = function.__name__
         self.__doc__ = function.__doc__
         self._function = function
         self._what = tuple(what)
+        self._behind = tuple(behind)
 
     def concerns(self, op: Op) -> bool:
-        """Whether the op was named, has one of the traits, or is told by one of the functions."""
-        return any(
-            item == op.name if isinstance(item, str) else bool(op.traits & item) if isinstance(item, Trait) else item(op)
-            for item in self._what
-        )
+        """Whether the op is one of those that are meant."""
+        return _is_meant(op, self._what)
 
-    def find(self, node: Node, trace: Trace | None = None) -> Iterator[Match]:
+    def fits(self, op: Op, sources: Sequence[Op | None]) -> bool:
+        """Whether one of those makes an operand that the rule is for nodes behind, as far as `sources` tell."""
+        if not self._behind or op.variadic or len(op.operands) > SOURCES:
+            return True
+        return any(source is not None and _is_meant(source, self._behind) for source in sources)
+
+    def find(self, node: Node, trace: Trace | None = None) -> Iterable[Match]:
         """The node alone."""
-        yield Match(node, [node], {})
+        return (Match(node, [node], {}),)
 
     def build(self, b: Builder, match: Match) -> Replacement:
         """Calls the function."""
@@ -190,9 +228,15 @@ class NodeRule:
         return f"NodeRule({self.name})"
 
 
-def on(*what: Meant) -> Callable[[Callable[[Builder, Node], Replacement]], NodeRule]:
-    """Decorator: makes a rule of a function of one node, for all ops that are meant."""
-    return lambda function: NodeRule(function, what)
+def on(*what: Meant, behind: Meant | Sequence[Meant] = ()) -> Callable[[Callable[[Builder, Node], Replacement]], NodeRule]:
+    """Decorator: makes a rule of a function of one node, for all ops that are meant.
+
+    Args:
+        what: these ops.
+        behind: the function gives nothing for nodes of which no operand is made by such an op, and need not be asked.
+    """
+    others = (behind,) if isinstance(behind, (str, Trait)) or callable(behind) else behind
+    return lambda function: NodeRule(function, what, others)
 
 
 @dataclass(frozen=True, slots=True)
