@@ -71,8 +71,9 @@ class Symbol:
         self.joined: Dim | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
+        changed = name != "hint" and getattr(self, name, value) != value  # nothing is known yet of one that is being made
         object.__setattr__(self, name, value)
-        if name != "hint":
+        if changed:
             for known in _remembered:
                 known.clear()
 

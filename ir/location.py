@@ -37,7 +37,9 @@ class Location:
 
     def by(self, maker: str) -> Location:
         """The same place, made by one more pass or rule (a repeated maker is told once)."""
-        return self if self.made_by[-1:] == (maker,) else replace(self, made_by=(*self.made_by, maker))
+        if self.made_by[-1:] == (maker,):
+            return self
+        return Location(self.file, self.line, self.function, self.module, (*self.made_by, maker), self.merged)
 
 
 UNKNOWN = Location()

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from isthmus.ir.dims import Dim, Expr, Symbol, resolve, symbols
 from isthmus.ir.graph import Graph, Node, Value, type_symbols
-from isthmus.ir.op import Trait
 from isthmus.ir.types import Tensor, resolved
 
 
@@ -65,7 +64,8 @@ def _join(value: Value, dim: Dim, other: Dim) -> bool:
 
 def settle(graph: Graph) -> None:
     """Shows joined symbols as what they were joined to, in a graph where any still stand."""
-    if any(symbol.joined is not None for symbol in _standing(graph)):
+    joined = any(symbol.joined is not None for symbol in graph.symbols.by_name.values())
+    if joined and any(symbol.joined is not None for symbol in _standing(graph)):
         graph.settle()
 
 
@@ -83,7 +83,7 @@ def removable(node: Node) -> bool:
     """Whether a node may go as soon as nothing uses it: nothing happens in it, and no size comes from it."""
     return (
         node.graph is not None
-        and Trait.EFFECT not in node.op.traits
+        and not node.op.has_effect
         and not node.regions
         and not any(result.uses for result in node.results)
         and not introduced(node)
