@@ -339,15 +339,15 @@ def _watch(
     watcher.sizes.granted = granted
     for each in multiples:
         watcher.sizes.declared |= set(each.join(graph.symbols, hints[each.name]))
-    watcher.names = dict(names)
+    watcher.reals.names = dict(names)
     if given is not None:
-        watcher.given, watcher.bare = given.handles, given.bare
+        watcher.reals.given, watcher.reals.bare = given.handles, given.bare
     tensors = []
     for leaf, type in zip(inputs.leaves, inputs.types(), strict=True):
         value = graph.add_input(type, leaf.name)
         tensor = watcher.tensor(value, None, leaf.tensor.device)
         tensor.entry.certain = leaf.tensor.is_contiguous()  # how the elements lie of what a call gives is not known then
-        watcher.label(tensor.entry, f"{_INPUT}{leaf.name}")
+        watcher.reals.label(tensor.entry, f"{_INPUT}{leaf.name}")
         watcher.w.knowledge.examples[value] = partial(contents, leaf.tensor)
         if leaf.assumed is not None:
             watcher.w.knowledge.assumed[value] = partial(assumed.rely, watcher, value, leaf.assumed)
@@ -445,7 +445,7 @@ def _around(watcher: Watcher, options: CaptureOptions) -> Callable[..., Any] | N
 
 def _written(watcher: Watcher, modules: Sequence[tuple[str, torch.nn.Module]]) -> dict[str, Value]:
     """Parameters and buffers that the model wrote to or replaced, with their last value."""
-    found = watcher.written()
+    found = watcher.reals.written()
     for path, part in modules:
         for key, held in (*part._buffers.items(), *part.__dict__.items()):
             if held.__class__ is Watched:
@@ -463,7 +463,7 @@ _INPUT: Final = "the input "
 
 def _written_inputs(watcher: Watcher) -> list[str]:
     """The names of inputs that the model wrote to."""
-    return [name.removeprefix(_INPUT) for name in watcher.written() if name.startswith(_INPUT)]
+    return [name.removeprefix(_INPUT) for name in watcher.reals.written() if name.startswith(_INPUT)]
 
 
 def _report(watcher: Watcher, written: dict[str, Value], options: CaptureOptions) -> None:

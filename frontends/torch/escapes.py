@@ -82,8 +82,8 @@ def swapped(watcher: Watcher) -> Iterator[None]:
 
 def _method(watcher: Watcher, name: str, what: str, original: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        if self.__class__ is not Watched and not watcher.changed(self):
-            watcher.read.add(watcher.names.get(id(self), ""))
+        if self.__class__ is not Watched and not watcher.reals.changed(self):
+            watcher.read.add(watcher.reals.names.get(id(self), ""))
             with torch._C._DisableTorchDispatch():  # torch's own implementation goes through ops that are watched
                 found = original(self, *args, **kwargs)
             if isinstance(found, np.ndarray):
@@ -121,7 +121,7 @@ def _data(watcher: Watcher) -> property:
     inherited: Any = torch._C.TensorBase.data
 
     def assign(self: torch.Tensor, new: torch.Tensor) -> None:
-        whose = "a tensor" if self.__class__ is Watched else watcher.names.get(id(self)) or "a tensor from outside"
+        whose = "a tensor" if self.__class__ is Watched else watcher.reals.names.get(id(self)) or "a tensor from outside"
         watcher.fail(
             CaptureError(
                 f"the model replaces the data of {whose}",

@@ -246,8 +246,8 @@ def constant(value: Any) -> Any:
     content = watcher.w.knowledge.content(found)
     if content is None:
         leave(watcher, "the value (isthmus.constant)", [found], (), _told(value))
-    with watcher.constants.at(watcher.provenance.here()):
-        watcher.entry(value).value = watcher.constants.constant(ArrayWeight(np.array(content)))
+    with watcher.reals.constants.at(watcher.provenance.here()):
+        watcher.entry(value).value = watcher.reals.constants.constant(ArrayWeight(np.array(content)))
     return value
 
 

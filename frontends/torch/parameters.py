@@ -20,13 +20,13 @@ def parameters(source: Source, watcher: Watcher, wanted: Sequence[str]) -> list[
     if source.module is None or source.call is not source.module:
         return []
     read = watcher.w.knowledge.taken()
-    names = source.names(wanted) if watcher.given else watcher.names
+    names = source.names(wanted) if watcher.reals.given else watcher.reals.names
     found: dict[str, Parameter] = {}
     for _, module in source.modules:
         for tensor in module._parameters.values():
             if tensor is None or (name := names[id(tensor)]) in found:
                 continue
-            entry = watcher.met.get(name)
+            entry = watcher.reals.met.get(name)
             value = None if entry is None else entry.value
             found[name] = Parameter(name, tensor.nbytes, value, name in watcher.read or value in read)
     return list(found.values())

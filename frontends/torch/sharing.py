@@ -77,8 +77,8 @@ def refresh(watcher: Watcher) -> None:
         for each in shared:
             if each.seen is not None and each.array.tobytes() != each.seen:
                 each.seen = each.array.tobytes()
-                with watcher.constants.at(watcher.provenance.here()):
-                    watcher.put(each.tensor, watcher.constants.constant(ArrayWeight(each.array.copy())))
+                with watcher.reals.constants.at(watcher.provenance.here()):
+                    watcher.put(each.tensor, watcher.reals.constants.constant(ArrayWeight(each.array.copy())))
     finally:
         watcher.shared = shared
 

@@ -17,30 +17,26 @@ from isthmus.frontends.torch.calls import Plan, plan_of
 from isthmus.frontends.torch.lowering import Lowering, dtype_of, torch_dtype
 from isthmus.frontends.torch.provenance import Provenance, library
 from isthmus.frontends.torch.questions import question
+from isthmus.frontends.torch.reals import Reals
 from isthmus.frontends.torch.size_nodes import Ratio, SizeNode
 from isthmus.frontends.torch.sizes import Sizes
 from isthmus.frontends.torch.specials import SPECIALS
 from isthmus.frontends.torch.strided import become
 from isthmus.frontends.torch.tensors import Watched, watched
 from isthmus.frontends.torch.texts import Text
-from isthmus.frontends.torch.weights import TorchWeight, contents, real
+from isthmus.frontends.torch.weights import real
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, Expr
 from isthmus.ir.errors import CaptureError, InferError, Refusal
 from isthmus.ir.graph import Graph, Value
 from isthmus.ir.types import Tensor
-from isthmus.ir.weights import ArrayWeight, Weight
 
-SMALL: Final = 1 << 16
-"""Tensors met in passing are copied up to this many elements: the model may change them before they are read."""
 PLAIN: Final = (
     int, float, str, bool, complex, type(None), bytes, np.generic, Enum, torch.dtype, torch.device, torch.layout,
     torch.memory_format, type(Ellipsis),
 )  # fmt: skip
 """Results that hold no tensors: they are given back as they were."""
-_data_ptr: Final = torch._C.TensorBase.data_ptr
-_untyped_storage: Final = torch._C.TensorBase.untyped_storage
 _OTHER_ORDER: Final = (torch.channels_last, torch.channels_last_3d)
 
 
@@ -91,12 +87,9 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         assumed: names of the inputs whose assumed value the graph relies on.
         items: sizes that are bound to the only element of a value.
         notes: what the user should know.
-        names: the names of parameters and buffers by their ids.
-        given: the handles of those whose content is not the tensor's own to tell, by their ids.
-        bare: names of buffers that are known to have no content.
+        reals: parameters, buffers and other tensors with data.
         decided: branches on tensors that depend on sizes alone, which were decided at those of this watch.
         asked: the places in the program that ask whether it is being exported or compiled.
-        met: the entries of the parameters and buffers that the model has used, by name.
         read: names of those that the program has read past torch's ops.
         inside: the tensors that are of the body that is being watched, and whether it may write to them; None outside bodies.
         outside: where a body may write to others, those that it wrote to.
@@ -125,23 +118,16 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         self.made: list[ref[Watched]] = []
         self.assumed: set[str] = set()
         self.notes: list[str] = []
-        self.names: dict[int, str] = {}
-        self.given: dict[int, Weight] = {}
-        self.bare: list[str] = []
+        self.reals = Reals(self.graph, self.provenance)
         self.decided: list[Refusal] = []
         self.shown: set[tuple[str, str]] = set()
         self.asked: dict[str, None] = {}
-        self.met: dict[str, Entry] = {}
         self.read: set[str] = set()
         self.inside: dict[Entry, bool] | None = None
         self.outside: dict[Entry, None] | None = None
         self.kept: dict[str, tuple[Any, str]] = {}
         self.script: Any = None
-        self.constants = Builder(self.graph)
-        self._reals: dict[int, tuple[torch.Tensor, Entry]] = {}
-        self._storages: dict[int, dict[Any, Entry]] = {}
-        self._beside: dict[Entry, dict[Any, Entry]] = {}
-        self._labels: dict[Entry, str] = {}
+        self._reals = self.reals.entries
         self.items: dict[Value, Dim] = {}
         self._takers: dict[type, Callable[[Any], Any]] = {
             Watched: self._read_watched, torch.Tensor: self._read_real, torch.nn.Parameter: self._read_real,
@@ -161,7 +147,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
             entry: Entry = tensor.entry
             return entry if entry.home is self.w.knowledge else self._foreign(tensor)
         known = self._reals.get(id(tensor))
-        return known[1] if known is not None else self._meet(tensor)
+        return known[1] if known is not None else self.reals.meet(tensor)
 
     def value(self, tensor: torch.Tensor) -> Value:
         """The value that a tensor has now."""
@@ -185,62 +171,6 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
                 location=self.provenance.here(), remedy="return it from there",
             )  # fmt: skip
         return real(content, tensor.entry.value.tensor.dtype)
-
-    def _meet(self, tensor: torch.Tensor) -> Entry:
-        if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
-            raise Refusal(f"a tensor of the class {type(tensor).__name__} keeps its content to itself")
-        name = self.names.get(id(tensor), "")
-        if tensor.layout is not torch.strided or tensor.is_quantized:
-            raise Refusal(
-                f"a tensor {name or 'constant'} of layout {tensor.layout} or of quantized elements is not carried over"
-            )
-        if tensor.is_meta:
-            what = f"the weight {name}" if name else "a tensor that is neither a parameter nor a buffer"
-            raise CaptureError(
-                f"{what} is on the meta device and has no content",
-                location=self.provenance.here(),
-                found=f"these buffers are there, too: {', '.join(self.bare)}" if len(self.bare) > 1 else None,
-                remedy="make its module on another device where it computes it, or give its content with weights=..."
-                if name else "make it on another device, or register it as a buffer and give its content with weights=...",
-            )  # fmt: skip
-        storage = _untyped_storage(tensor).data_ptr()
-        lies = (_data_ptr(tensor), tensor.dtype, tensor.shape, tensor.stride())
-        beside = self._storages.setdefault(storage, {}) if storage else {}
-        entry = beside.get(lies)
-        if entry is None:
-            if any(other.version for other in beside.values()):
-                raise Refusal(
-                    "a tensor shares storage with one that the model has written to",
-                    remedy="reach both through one tensor",
-                )
-            given = self.given.get(id(tensor))
-            if given is not None:
-                handle: Any = given
-            elif name or tensor.numel() > SMALL:
-                handle = TorchWeight(tensor, name)
-            else:
-                handle = ArrayWeight(np.array(contents(tensor)))
-            with self.constants.at(self.provenance.here()):
-                entry = Entry(self.constants.constant(handle))
-            if not tensor.is_contiguous():
-                entry.strides = tuple(tensor.stride())
-            beside[lies] = entry
-            self._beside[entry] = beside
-            if name:
-                self._labels[entry] = name
-        if name:
-            self.met[name] = entry
-        self._reals[id(tensor)] = (tensor, entry)  # kept alive, so that the id is not given to another
-        return entry
-
-    def label(self, entry: Entry, name: str) -> None:
-        """Names an owner for messages about writes."""
-        self._labels[entry] = name
-
-    def changed(self, tensor: torch.Tensor) -> bool:
-        """Whether the model wrote to a real tensor."""
-        known = self._reals.get(id(tensor))
-        return known is not None and known[1].owner.version > 0
 
     def output(self, leaf: Any) -> Value:
         """The value of a result of the model or of a part of it.
@@ -274,15 +204,7 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
                 "a branch, loop or module kept whole writes to a tensor from outside, or to its argument",
                 remedy="call .clone() before the write, and return the new value",
             )
-        if len(self._beside.get(owner, ())) > 1:
-            raise Refusal(
-                f"the model writes to {self._labels.get(owner, 'a constant')}, which shares storage with another tensor",
-                remedy="reach both through one tensor",
-            )
-
-    def written(self) -> dict[str, Value]:
-        """Parameters and buffers that the model wrote to, with their last value."""
-        return {name: entry.value for entry, name in self._labels.items() if entry.version}
+        self.reals.writes(owner)
 
     def tensor(self, value: Value, entry: Entry | None = None, device: torch.device | None = None) -> Watched:
         """A tensor for the model to compute with."""

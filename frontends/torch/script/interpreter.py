@@ -183,7 +183,7 @@ class Interpreter:
             name = node.output().debugName()
             if name.startswith("self."):  # a parameter of a frozen module
                 path = self.watcher.provenance.path[-1]
-                self.watcher.names.setdefault(id(value), f"{path}{name[4:]}" if path else name[5:])
+                self.watcher.reals.names.setdefault(id(value), f"{path}{name[4:]}" if path else name[5:])
         return self.enter(value)
 
     # ---- ops of torch
