@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -93,11 +94,25 @@ class CaptureError(IsthmusError):
 
 
 class Refusal(IsthmusError):
-    """One node or one operation that cannot be carried over."""
+    """One node or one operation that cannot be carried over.
+
+    Args:
+        message, more: as for `IsthmusError`.
+        cause: what the message comes down to, where it is worded for its own node: other nodes, of other ops too, are refused
+            for the same cause. None where the message says it all.
+    """
+
+    def __init__(self, message: str, *, cause: str | None = None, **more: Any) -> None:
+        super().__init__(message, **more)
+        self.cause = cause
+
+
+PLACES = 5
+"""So many places are told of what is refused for one cause, and so many ops."""
 
 
 class UnsupportedError(IsthmusError):
-    """Everything that cannot be carried over, all at once.
+    """Everything that cannot be carried over, all at once. What has one cause is one item of the text.
 
     Args:
         message: a summary line.
@@ -109,7 +124,30 @@ class UnsupportedError(IsthmusError):
         self.refusals = tuple(refusals)
 
     def __str__(self) -> str:
-        return "\n".join([self.message, *(f"- {refusal}".replace("\n", "\n  ") for refusal in self.refusals)])
+        causes: dict[tuple[str | None, ...], list[Refusal]] = {}
+        for each in self.refusals:
+            whose = (each.op, each.message) if each.cause is None else (None, each.cause)
+            causes.setdefault((*whose, each.expected, each.found, each.remedy), []).append(each)
+        return "\n".join([self.message, *(f"- {_together(group)}".replace("\n", "\n  ") for group in causes.values())])
+
+
+def _together(refusals: Sequence[Refusal]) -> str:
+    """Refusals for one cause: the ops with how often each is there, what the first one says, and the first places."""
+    first = refusals[0]
+    if len(refusals) == 1:
+        return str(first)
+    ops = Counter(each.op for each in refusals if each.op)
+    names = [f"{op} ({count} times)" if count > 1 else op for op, count in ops.items()]
+    more = len(names) - PLACES
+    whole = Refusal(
+        first.message, op=", ".join(names[:PLACES]) + (f" and {more} more op{'s' * (more > 1)}" if more > 0 else ""),
+        expected=first.expected, found=first.found, remedy=first.remedy,
+    )  # fmt: skip
+    places = list(dict.fromkeys(f"  at {each.location}" for each in refusals if each.location))
+    beyond = len(places) - PLACES
+    places[PLACES:] = [f"  and at {beyond} more place{'s' * (beyond > 1)}"] if beyond > 0 else []
+    head, *rest = str(whole).split("\n")
+    return "\n".join([head, *places, *rest])
 
 
 class FileError(IsthmusError):

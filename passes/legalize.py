@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from isthmus.ir.builder import Builder
+from isthmus.ir.dims import Expr, symbols
 from isthmus.ir.errors import Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
-from isthmus.ir.types import Unknown, innermost
+from isthmus.ir.types import Tensor, Unknown, innermost
 from isthmus.passes.complex_pairs import ComplexPairs
 from isthmus.passes.driver import PassRecord, count_nodes
 from isthmus.passes.replace import attached, disagreement, settle, sweep
@@ -151,6 +153,7 @@ class _Legalization:
 
     def refuse(self, node: Node, chain: Chain, reason: str, given: str | None = None) -> None:
         op, first = given or node.op.called(node.attrs), chain[0][0]
+        cause = _cause(node, reason)
         if len(chain) > 1 and (given is None or first != op):
             reason = f"{reason} (needed for {first})"
         end = self.end(node)
@@ -162,7 +165,7 @@ class _Legalization:
                 f"leave this operation outside of the model, or compile for a target or version that has {op}"
             )
         key = (op, node.location, reason)
-        refusal = Refusal(reason, op=op, location=node.location, remedy=remedy)
+        refusal = Refusal(reason, op=op, location=node.location, remedy=remedy, cause=cause)
         self.refusals.setdefault(key, (refusal, []))[1].append(node)
 
     def end(self, node: Node) -> str | None:
@@ -180,6 +183,22 @@ class _Legalization:
     def standing(self) -> list[Refusal]:
         """The refusals of nodes that are still there: the lowering of a later one may have made them needless."""
         return [refusal for refusal, nodes in self.refusals.values() if any(map(attached, nodes))]
+
+
+def _cause(node: Node, reason: str) -> str | None:
+    """A reason without what only this node's types put into it; None where they put nothing there."""
+    words: dict[str, str] = {}
+    for value in (*node.operands, *node.results):
+        if value is not None and isinstance(value.type, Tensor):
+            words[str(value.type)] = str(value.type.dtype)
+            words |= {str(dim): _symbols(dim) for dim in value.type.shape or () if isinstance(dim, Expr)}
+    found = [text for text in words if text in reason]
+    pattern = "|".join(rf"(?<![\w`]){re.escape(text)}(?![\w`])" for text in sorted(found, key=len, reverse=True))
+    return re.sub(pattern, lambda match: words[match[0]], reason) if found else None
+
+
+def _symbols(dim: Expr) -> str:
+    return ", ".join(sorted({symbol.name for symbol in symbols(dim)}))
 
 
 def _tell(node: Node) -> str | None:

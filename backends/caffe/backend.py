@@ -12,6 +12,7 @@ from isthmus.backends.caffe import arithmetic, elementwise, folding, layers, neu
 from isthmus.backends.caffe.artefact import CaffeArtefact
 from isthmus.backends.caffe.dialect import BUILT_IN, Dialect, load
 from isthmus.backends.caffe.emitter import Net
+from isthmus.ir import remedies
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, Expr, symbols
 from isthmus.ir.errors import Refusal, UnsupportedError
@@ -107,18 +108,17 @@ class CaffeBackend(base.Backend):
         open_dims = [(axis, dim) for type in tensors for axis, dim in enumerate(type.shape or ()) if isinstance(dim, Expr)]
         unknown = [(axis, dim) for axis, dim in open_dims if axis or not self._varies(dim)]
         if unknown and graph is not None:
-            names = sorted({symbol.name for _, dim in unknown for symbol in symbols(dim)})
-            inputs = [value.type.shape or () for value in graph.root.inputs if isinstance(value.type, Tensor)]
-            given = {symbol.name for shape in inputs for dim in shape for symbol in symbols(dim)}
-            if not given.issuperset(names):
+            found = sorted({symbol for _, dim in unknown for symbol in symbols(dim)}, key=lambda symbol: symbol.name)
+            fix = remedies.fix_sizes(graph, found)
+            if fix is None:
                 return "keep this part outside the model: its sizes come from the data, and Caffe's never do"
             batches = [name for name in BUILT_IN if load(name).batch_varies]
             only = all(axis == 0 and dim.symbol is not None for axis, dim in unknown)
             more = f", or choose the dialect {' or '.join(batches)}, in which the batch may vary" if only else ""
-            return f"leave {' and '.join(names)} out of dynamic_shapes, and compile once for each size that you need{more}"
+            return fix + more
         strange = {type.dtype for type in tensors if type.dtype.name not in self.dialect.dtypes}
-        if strange and all(dtype.is_float for dtype in strange):
-            return "give the model and its inputs in float32: model.float()"
+        if graph is not None and strange and all(dtype.is_float for dtype in strange):
+            return remedies.in_floats(graph)
         return "keep this part outside the model: Caffe computes with floats only" if strange else None
 
     def _varies(self, dim: Dim) -> bool:

@@ -44,7 +44,7 @@ from isthmus.backends.onnx.probe import Probe
 from isthmus.backends.onnx.profile import BUILT_IN, Kind, Profile, load
 from isthmus.backends.onnx.runtime import COMPLEX, Session
 from isthmus.backends.onnx.wire import check_external
-from isthmus.ir import dtypes
+from isthmus.ir import dtypes, remedies
 from isthmus.ir.builder import Builder
 from isthmus.ir.checks import ASSUMPTIONS, assumptions
 from isthmus.ir.dtypes import DType
@@ -163,6 +163,10 @@ class OnnxBackend(base.Backend):
 
     def remedy(self, node: Node) -> str | None:
         """The opset next to the chosen one at which the node is legal, an older one if there is any; or another reader."""
+        values = [value for value in (*node.operands, *node.results) if value is not None]
+        if self.profile.sizes == "known" and node.graph is not None and (found := remedies.open_sizes(values)):
+            apart = f"keep this part outside the model: its sizes come from data, and {self.profile.name} must know them"
+            return remedies.fix_sizes(node.graph, found) or apart
         older = range(self.opset - 1, opsets.OLDEST - 1, -1)
         newer = range(self.opset + 1, opsets.NEWEST + 1)
         for sign, versions in (("<=", older), (">=", newer)):
@@ -174,6 +178,8 @@ class OnnxBackend(base.Backend):
         return f"choose the profile {' or '.join(takers)}, if another runtime is to read the file" if takers else None
 
     def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        if self.profile.sizes == "known" and remedies.open_sizes(value for value in node.operands if value is not None):
+            return None  # no other words help
         found: Any = plainer.lower(b, node) if not self.profile.plain else None
         if found is None:
             found = table.lower(node.op.name, self.opset, b, node)
@@ -198,7 +204,10 @@ class OnnxBackend(base.Backend):
         if not self.profile.unused_inputs:
             unused = f"the profile {self.profile.name} takes no inputs that nothing uses"
             found += [("input", value, unused) for value in graph.inputs if not value.uses]
-        refusals = [Refusal(reason, op=what, location=value.location) for what, value, reason in found if reason is not None]
+        refusals = [
+            Refusal(reason, op=what, location=value.location, remedy=remedies.fix_sizes(graph, remedies.open_sizes([value])))
+            for what, value, reason in found if reason is not None
+        ]  # fmt: skip
         if refusals:
             raise UnsupportedError(f"{len(refusals)} of the inputs and outputs cannot be carried over to onnx", refusals)
 

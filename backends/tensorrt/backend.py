@@ -107,7 +107,9 @@ class TensorRTBackend(base.Backend):
 
     def remedy(self, node: Node) -> str | None:
         refused = self._probe.refusal(node)
-        return None if refused is None else refused.remedy
+        if refused is None or node.graph is None:
+            return None
+        return refused.remedy(node.graph, (*node.operands, *node.results))
 
     def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
         if any(storable(value) is not None for value in (*node.operands, *node.results) if value is not None):
@@ -127,7 +129,7 @@ class TensorRTBackend(base.Backend):
             refused = storable(value)
             if refused is not None:
                 raise IsthmusError(f"the value {value.name!r} cannot go in or out: {refused}", location=value.location,
-                                   remedy=refused.remedy)  # fmt: skip
+                                   remedy=refused.remedy(graph, [value]))  # fmt: skip
         builder = trt.Builder(library.log(trt))
         network = new_network(trt, builder)
         e = Emitter(trt, network, graph.binders())

@@ -10,8 +10,8 @@ import numpy as np
 from isthmus.backends import effects
 from isthmus.backends.tensorrt import library, table
 from isthmus.backends.tensorrt.sizes import Sizes
-from isthmus.backends.tensorrt.table import Refused, refuse
-from isthmus.ir import dtypes
+from isthmus.backends.tensorrt.table import Refused, Remedy, refuse
+from isthmus.ir import dtypes, remedies
 from isthmus.ir.dims import Dim, Symbol
 from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import IsthmusError
@@ -387,8 +387,8 @@ def storable(value: Value) -> Refused | None:
     return Refused(f"TensorRT has no tensors of {type.dtype}", _NARROWER.get(type.dtype))
 
 
-_NARROWER: Final = {
-    dtypes.f64: "compute in float32: model.float(), and inputs likewise",
+_NARROWER: Final[dict[DType, str | Remedy]] = {
+    dtypes.f64: lambda graph, values: remedies.in_floats(graph),
     dtypes.i16: "cast to int32",
     dtypes.u16: "cast to int32",
     dtypes.u32: "cast to int64",

@@ -8,7 +8,7 @@ import numpy as np
 
 from isthmus.backends import formulas
 from isthmus.backends.tensorrt.emitter import Emitter, mask, shape_of
-from isthmus.backends.tensorrt.table import FIX_SIZE, emits, lowers, refuse
+from isthmus.backends.tensorrt.table import emits, fix_size, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim
@@ -79,7 +79,7 @@ def _arg(e: Emitter, node: Node, x: Any) -> Any:
 
 def _top(e: Emitter, x: Any, k: Dim, axis: int, largest: bool) -> tuple[Any, Any]:
     if not isinstance(k, int):
-        refuse("the number of elements to find must be known", FIX_SIZE)
+        refuse("the number of elements to find must be known", fix_size)
     if not 1 <= k <= MOST:
         refuse(f"TensorRT finds 1 to {MOST} elements, not {k}")
     rank = len(x.shape)
@@ -179,7 +179,7 @@ def _no_reduction(node: Node) -> None:
 @emits("nonzero", "unique", "dynamic_reshape", "dynamic_expand", "dynamic_slice", "range", "bind")
 def _data_sized(e: Emitter, node: Node, *operands: Any) -> Any:
     return refuse("the sizes of its result depend on data, and TensorRT must know them before it runs",
-                  "keep the size and mask with torch.where, or leave this step to the code around the engine")  # fmt: skip
+                  "keep the size and mask what does not count, or leave this step to the code around the engine")  # fmt: skip
 
 
 # ---- random numbers

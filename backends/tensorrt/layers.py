@@ -10,7 +10,7 @@ import numpy as np
 
 from isthmus.backends import formulas
 from isthmus.backends.tensorrt.emitter import Emitter, ints, mask, shape_of
-from isthmus.backends.tensorrt.table import FIX_SIZE, emits, lowers, refuse
+from isthmus.backends.tensorrt.table import emits, fix_size, lowers, refuse
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, same
 from isthmus.ir.graph import Node, Value
@@ -77,7 +77,7 @@ def _window(node: Node) -> dict[str, Any]:
 def _conv(e: Emitter, node: Node, x: Value, weight: Value, bias: Value | None) -> Any:
     attrs, kernel = node.attrs, ints(shape_of(node, 1))
     if kernel is None:
-        refuse("the sizes of the kernel are not known", FIX_SIZE)
+        refuse("the sizes of the kernel are not known", fix_size)
     if len(kernel) not in (4, 5):
         refuse("TensorRT convolves over two or three axes")
     forward = node.op.name == "conv"
@@ -153,7 +153,7 @@ def _normalize(
     shape = [size if axis in place else 1 for axis, size in enumerate(shape_of(node))]
     sizes = ints(shape)
     if sizes is None:
-        refuse("the sizes of scale and bias are not known", FIX_SIZE)
+        refuse("the sizes of scale and bias are not known", fix_size)
     others = [axis for axis in range(rank) if axis not in place]
 
     def along(vector: Any, fill: float) -> Any:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NoReturn
 
+from isthmus.ir import remedies
 from isthmus.ir.builder import Builder
-from isthmus.ir.graph import Node
+from isthmus.ir.graph import Graph, Node, Value
 
 Emit = Callable[..., Any]
 """``emit(e, node, *operands)``: adds layers and returns the result's tensor, or a tuple of tensors.
 
 Operands are TensorRT's tensors, one an operand of the row; None for an absent one, a list for a variadic one. It calls
 `refuse` where it cannot say the node."""
+
+Remedy = Callable[[Graph, Sequence[Value]], "str | None"]
+"""What the user can do, given the graph and the values that it is about."""
 
 Lower = Callable[..., Any]
 """``lower(b, node, *operands)``: builds IR nodes and returns the value, a tuple of values, or None."""
@@ -26,18 +30,25 @@ class Refused(Exception):
 
     Args:
         reason: why, in one sentence.
-        remedy: what the user can do about it.
+        remedy: what the user can do about it, or what says so for a graph and the values that it is about.
     """
 
-    def __init__(self, reason: str, remedy: str | None = None) -> None:
+    def __init__(self, reason: str, remedy: str | Remedy | None = None) -> None:
         super().__init__(reason)
-        self.remedy = remedy
+        self._remedy = remedy
+
+    def remedy(self, graph: Graph, values: Iterable[Value | None]) -> str | None:
+        """What the user can do about it; None where nothing special is known."""
+        given = [value for value in values if value is not None]
+        return self._remedy(graph, given) if callable(self._remedy) else self._remedy
 
 
-FIX_SIZE: Final = "leave that size out of dynamic_shapes, so that it is fixed to the example's"
+def fix_size(graph: Graph, values: Sequence[Value]) -> str | None:
+    """What to do where the sizes of values must be known."""
+    return remedies.fix_sizes(graph, remedies.open_sizes(values))
 
 
-def refuse(reason: str, remedy: str | None = None) -> NoReturn:
+def refuse(reason: str, remedy: str | Remedy | None = None) -> NoReturn:
     """Ends an emitter that cannot say its node."""
     raise Refused(reason, remedy)
 
