@@ -15,6 +15,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,16 +69,18 @@ def swap_inputs(graph: Any, draws: random.Random) -> None:
         node.input.extend(inputs)
 
 
-def another_input(graph: Any, draws: random.Random) -> None:
+def _name_at(ends: str, graph: Any, draws: random.Random) -> None:
+    """Another name at one of a node's ends."""
     node = _node(graph, draws)
-    if node is not None and node.input:
-        node.input[draws.randrange(len(node.input))] = draws.choice(_names(graph))
+    if node is not None and (names := getattr(node, ends)):
+        names[draws.randrange(len(names))] = draws.choice(_names(graph))
 
 
-def fewer_inputs(graph: Any, draws: random.Random) -> None:
+def _fewer(part: str, graph: Any, draws: random.Random) -> None:
+    """One less of a part of a node."""
     node = _node(graph, draws)
-    if node is not None and node.input:
-        del node.input[draws.randrange(len(node.input))]
+    if node is not None and (items := getattr(node, part)):
+        del items[draws.randrange(len(items))]
 
 
 def more_ends(graph: Any, draws: random.Random) -> None:
@@ -86,22 +89,10 @@ def more_ends(graph: Any, draws: random.Random) -> None:
         draws.choice((node.input, node.output)).append(draws.choice(_names(graph)))
 
 
-def another_name(graph: Any, draws: random.Random) -> None:
-    node = _node(graph, draws)
-    if node is not None and node.output:
-        node.output[draws.randrange(len(node.output))] = draws.choice(_names(graph))
-
-
 def another_op(graph: Any, draws: random.Random) -> None:
     node = _node(graph, draws)
     if node is not None:
         node.op_type = draws.choice(ALL_OPS)
-
-
-def no_attribute(graph: Any, draws: random.Random) -> None:
-    node = _node(graph, draws)
-    if node is not None and node.attribute:
-        del node.attribute[draws.randrange(len(node.attribute))]
 
 
 def another_number(graph: Any, draws: random.Random) -> None:
@@ -181,7 +172,8 @@ def no_node(graph: Any, draws: random.Random) -> None:
 
 
 CHANGES: Final[Sequence[Callable[[Any, random.Random], None]]] = (
-    swap_inputs, another_input, fewer_inputs, more_ends, another_name, another_op, no_attribute, another_number, another_number,
+    swap_inputs, partial(_name_at, "input"), partial(_fewer, "input"), more_ends, partial(_name_at, "output"), another_op,
+    partial(_fewer, "attribute"), another_number, another_number,
     another_type, another_size, another_size, another_constant, another_constant, input_as_constant, node_twice, no_node,
 )  # fmt: skip
 ALL_OPS: Final = sorted({schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain})
