@@ -18,7 +18,7 @@ from isthmus.ir.dims import Dim, Expr, symbols
 from isthmus.ir.errors import Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Trait
-from isthmus.ir.ops.control import Custom
+from isthmus.ir.ops.control import opaque
 from isthmus.ir.types import Tensor, Type
 
 FAMILIES = (arithmetic, elementwise, neural, places, resizing, shapes, windows)
@@ -57,8 +57,8 @@ class CaffeBackend(base.Backend):
             return None
         if node.regions:
             return f"Caffe has no control flow, and {node.op.name} is some"
-        if isinstance(node.op, Custom):
-            return "Caffe has no layer for ops that nobody here knows, nor for others on what these give"
+        if (why := opaque(node)) is not None:
+            return f"{why}, and Caffe has no layer for it"
         for value in (*node.operands, *node.results):
             if value is not None and value.weight is None:
                 reason = self.unfit(value.type)

@@ -8,7 +8,7 @@ from isthmus.backends.onnx.profile import Kind, Profile
 from isthmus.backends.onnx.table import Refused
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.op import Trait
-from isthmus.ir.ops.control import Custom
+from isthmus.ir.ops.control import opaque
 from isthmus.ir.types import Tensor, innermost
 
 LOOKED_AT = 64
@@ -33,8 +33,8 @@ class Probe(Emitter):
         if emit is None:
             first = table.first_opset(node.op.name)
             return f"it needs opset {first}" if first else "ONNX has no op for it"
-        if isinstance(node.op, Custom) and not self.profile.custom:
-            return f"the profile {self.profile.name} takes no ops that nobody here knows, nor others on what these give"
+        if not self.profile.custom and (why := opaque(node)) is not None:
+            return f"{why}, and the profile {self.profile.name} takes no such nodes"
         for scope in self.scopes:
             scope.sizes.clear()
         self._types.clear()

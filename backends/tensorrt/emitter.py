@@ -17,7 +17,7 @@ from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import IsthmusError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import UNKNOWN, Location
-from isthmus.ir.ops.control import Custom
+from isthmus.ir.ops.control import opaque
 from isthmus.ir.types import Tensor
 from isthmus.ir.weights import ArrayWeight, Weight
 
@@ -308,8 +308,8 @@ class Probe(Emitter):
 
     def refusal(self, node: Node) -> Refused | None:
         """Why a node cannot be emitted; None when it can."""
-        if isinstance(node.op, Custom):
-            return Refused("TensorRT has no layer for ops that nobody here knows, nor for others on what these give")
+        if (why := opaque(node)) is not None:
+            return Refused(f"{why}, and TensorRT has no layer for it")
         for value in (*node.operands, *node.results):
             refused = None if value is None else storable(value)
             if refused is not None:

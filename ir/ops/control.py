@@ -330,6 +330,14 @@ class Custom(Op):
         return ".".join(filter(None, (attrs["domain"], attrs["name"])))
 
 
+def opaque(node: Node) -> str | None:
+    """Why a node is one that only its own format knows; None for others."""
+    if not isinstance(node.op, Custom):
+        return None
+    unknown = "nobody here knows the op"
+    return unknown if node.attrs["domain"] else "too little is known of what it works with, or of its attributes"
+
+
 # ---- regions
 
 
