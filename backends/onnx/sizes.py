@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from isthmus.backends.onnx import opsets
+from isthmus.backends.size_arithmetic import SizeArithmetic
 from isthmus.ir import dtypes
-from isthmus.ir.dims import Atom, Dim, Expr, Function, Monomial, Symbol, bounds, resolve, same, symbols
+from isthmus.ir.dims import Atom, Dim, Expr, Function, Symbol, bounds, resolve, same, symbols
 from isthmus.ir.errors import IsthmusError
 from isthmus.ir.graph import Value
 
@@ -27,12 +28,14 @@ class _Run:
     dims: tuple[Dim, ...]
 
 
-class Sizes:
+class Sizes(SizeArithmetic[str]):
     """Gives dims as values.
 
     Args:
         emitter: what the nodes are written to; it knows what binds each symbol.
     """
+
+    ADD, SUB, MUL = "Add", "Sub", "Mul"
 
     def __init__(self, emitter: Emitter) -> None:
         self.e = emitter
@@ -146,36 +149,11 @@ class Sizes:
             return self.e.ints([dim])
         return self._cached(dim, lambda: self._sum(dim) if self._bearer((dim,)) is None else self._shape((dim,)), (dim,))
 
-    def _sum(self, dim: Expr) -> str:
-        added: list[str] = []
-        taken: list[str] = []
-        constant = 0
-        for monomial, coefficient in dim.terms:
-            if not monomial:
-                constant = coefficient
-            elif coefficient < 0 and (rounded := _rounded_up(monomial)) is not None:
-                added.append(self._scaled(self._quotient(*rounded), -coefficient))
-            else:
-                (added if coefficient > 0 else taken).append(self._scaled(self._product(monomial), abs(coefficient)))
-        if constant > 0 or (constant and not added):
-            added.append(self.e.ints([constant]))
-        elif constant:
-            taken.append(self.e.ints([-constant]))
-        total = added[0] if added else self.e.ints([0])
-        for name in added[1:]:
-            total = self.e.op("Add", total, name)
-        for name in taken:
-            total = self.e.op("Sub", total, name)
-        return total
+    def _binary(self, op: str, x: str, y: str) -> str:
+        return str(self.e.op(op, x, y))
 
-    def _scaled(self, name: str, factor: int) -> str:
-        return name if factor == 1 else str(self.e.op("Mul", name, self.e.ints([factor])))
-
-    def _product(self, monomial: Monomial) -> str:
-        total = self._atom(monomial[0])
-        for atom in monomial[1:]:
-            total = str(self.e.op("Mul", total, self._atom(atom)))
-        return total
+    def _number(self, number: int) -> str:
+        return self.e.ints([number])
 
     def _atom(self, atom: Atom) -> str:
         dim = Expr((((atom,), 1),))
@@ -234,16 +212,6 @@ class Sizes:
         if bounds(dividend)[0] < 0 or bounds(divisor)[0] <= 0:
             top = self.e.op("Sub", top, self._rest(top, bottom))
         return str(self.e.op("Div", top, bottom))
-
-
-def _rounded_up(monomial: Monomial) -> tuple[Dim, Dim] | None:
-    """Of ``-((-a) // b)``, which is how `a / b` rounded up is written, ``(a + b - 1, b)`` where `a` is not negative."""
-    if len(monomial) != 1 or not isinstance(monomial[0], Function) or monomial[0].kind != "floordiv":
-        return None
-    dividend, divisor = monomial[0].args
-    if bounds(dividend)[1] > 0 or bounds(divisor)[0] <= 0:
-        return None
-    return -dividend + divisor - 1, divisor
 
 
 def target_shape(source: Sequence[Dim] | None, target: Sequence[Dim], allow_zero: bool) -> tuple[list[Dim], bool]:

@@ -9,20 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from isthmus.backends.size_arithmetic import SizeArithmetic
 from isthmus.ir import dtypes
-from isthmus.ir.dims import Atom, Dim, Expr, Function, Monomial, Symbol, bounds, resolve
+from isthmus.ir.dims import Atom, Dim, Expr, Function, Symbol, resolve
 from isthmus.ir.errors import IsthmusError
 
 if TYPE_CHECKING:
     from isthmus.backends.tensorrt.emitter import Emitter
 
 
-class Sizes:
+class Sizes(SizeArithmetic[Any]):
     """Gives dims as tensors.
 
     Args:
         emitter: what the layers are added to; it knows what binds each symbol.
     """
+
+    ADD, SUB, MUL = "SUM", "SUB", "PROD"
 
     def __init__(self, emitter: Emitter) -> None:
         self.e = emitter
@@ -70,36 +73,11 @@ class Sizes:
             return self.e.ints([dim])
         return self._once(dim, lambda: self._sum(dim))
 
-    def _sum(self, dim: Expr) -> Any:
-        added: list[Any] = []
-        taken: list[Any] = []
-        constant = 0
-        for monomial, coefficient in dim.terms:
-            if not monomial:
-                constant = coefficient
-            elif coefficient < 0 and (rounded := _rounded_up(monomial)) is not None:
-                added.append(self._scaled(self._quotient(*rounded), -coefficient))
-            else:
-                (added if coefficient > 0 else taken).append(self._scaled(self._product(monomial), abs(coefficient)))
-        if constant > 0 or (constant and not added):
-            added.append(self.e.ints([constant]))
-        elif constant:
-            taken.append(self.e.ints([-constant]))
-        total = added[0] if added else self.e.ints([0])
-        for part in added[1:]:
-            total = self.e.binary("SUM", total, part)
-        for part in taken:
-            total = self.e.binary("SUB", total, part)
-        return total
+    def _binary(self, op: str, x: Any, y: Any) -> Any:
+        return self.e.binary(op, x, y)
 
-    def _scaled(self, size: Any, factor: int) -> Any:
-        return size if factor == 1 else self.e.binary("PROD", size, self.e.ints([factor]))
-
-    def _product(self, monomial: Monomial) -> Any:
-        total = self._atom(monomial[0])
-        for atom in monomial[1:]:
-            total = self.e.binary("PROD", total, self._atom(atom))
-        return total
+    def _number(self, number: int) -> Any:
+        return self.e.ints([number])
 
     def _atom(self, atom: Atom) -> Any:
         dim = Expr((((atom,), 1),))
@@ -131,13 +109,3 @@ class Sizes:
 
     def _quotient(self, dividend: Dim, divisor: Dim) -> Any:
         return self.e.binary("FLOOR_DIV", self._one(dividend), self._one(divisor))
-
-
-def _rounded_up(monomial: Monomial) -> tuple[Dim, Dim] | None:
-    """Of ``-((-a) // b)``, which is how `a / b` rounded up is written, ``(a + b - 1, b)`` where `a` is not negative."""
-    if len(monomial) != 1 or not isinstance(monomial[0], Function) or monomial[0].kind != "floordiv":
-        return None
-    dividend, divisor = monomial[0].args
-    if bounds(dividend)[1] > 0 or bounds(divisor)[0] <= 0:
-        return None
-    return -dividend + divisor - 1, divisor

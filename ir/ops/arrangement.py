@@ -232,36 +232,26 @@ class Roll(Op):
         yield sample(_x(2, 0), shifts=[1], axes=[1], note="empty")
 
 
-@register
-class DepthToSpace(Op):
-    """Channels become blocks of places: ``[..., C * b * b, H, W]`` becomes ``[..., C, H * b, W * b]``.
+class Blocks(Op):
+    """Base of the ops between channels and blocks of places."""
 
-    The channels are read as ``[C, b, b]`` in the order `crd`, as ``[b, b, C]`` in the order `dcr`.
-    """
-
-    name = "depth_to_space"
     operands = operands("x: any T")
     attributes = {"block": INT, "order": choice("crd", "dcr")("crd")}
     traits = Trait.PURE | Trait.COARSE
-    source = "torch.pixel_shuffle; ONNX DepthToSpace-13"
 
     def steps(self, call: Call) -> tuple[list[Dim], list[int], list[Dim]]:
         """The shape with every axis by itself, the order that they come in, and the shape in the end."""
-        *lead, channels, height, width = call.shape(0)
-        block, n = call["block"], len(lead)
-        kept = channels // (block * block)
-        crd = call["order"] == "crd"
-        parts: list[Dim] = [kept, block, block] if crd else [block, block, kept]
-        places = (n, n + 3, n + 1, n + 4, n + 2) if crd else (n + 2, n + 3, n, n + 4, n + 1)
-        return [*lead, *parts, height, width], [*range(n), *places], [*lead, kept, height * block, width * block]
+        raise NotImplementedError
+
+    def fits(self, call: Call) -> None:
+        """Holds what the blocks must divide against them."""
+        raise NotImplementedError
 
     def infer(self, call: Call) -> Sequence[Type]:
         x = call.tensor(0)
-        shape = call.shape(0)
-        if len(shape) < 3 or call["block"] < 1:
+        if len(call.shape(0)) < 3 or call["block"] < 1:
             raise call.error("needs channels, two axes of places and a positive block", found=str(x))
-        squares = call["block"] ** 2
-        call.unify(shape[-3] // squares * squares, shape[-3], f"the channels and a multiple of {squares}")
+        self.fits(call)
         return (Tensor(x.dtype, tuple(self.steps(call)[2])),)
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
@@ -271,6 +261,30 @@ class DepthToSpace(Op):
     def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
         apart, perm, whole = self.steps(call)
         return b.reshape(b.permute(b.reshape(operands[0], shape=apart), perm=perm), shape=whole)
+
+
+@register
+class DepthToSpace(Blocks):
+    """Channels become blocks of places: ``[..., C * b * b, H, W]`` becomes ``[..., C, H * b, W * b]``.
+
+    The channels are read as ``[C, b, b]`` in the order `crd`, as ``[b, b, C]`` in the order `dcr`.
+    """
+
+    name = "depth_to_space"
+    source = "torch.pixel_shuffle; ONNX DepthToSpace-13"
+
+    def steps(self, call: Call) -> tuple[list[Dim], list[int], list[Dim]]:
+        *lead, channels, height, width = call.shape(0)
+        block, n = call["block"], len(lead)
+        kept = channels // (block * block)
+        crd = call["order"] == "crd"
+        parts: list[Dim] = [kept, block, block] if crd else [block, block, kept]
+        places = (n, n + 3, n + 1, n + 4, n + 2) if crd else (n + 2, n + 3, n, n + 4, n + 1)
+        return [*lead, *parts, height, width], [*range(n), *places], [*lead, kept, height * block, width * block]
+
+    def fits(self, call: Call) -> None:
+        channels, squares = call.shape(0)[-3], call["block"] ** 2
+        call.unify(channels // squares * squares, channels, f"the channels and a multiple of {squares}")
 
     def samples(self) -> Iterable[Sample]:
         x = _x(2, 8, 3, 5)
@@ -281,20 +295,16 @@ class DepthToSpace(Op):
 
 
 @register
-class SpaceToDepth(Op):
+class SpaceToDepth(Blocks):
     """Blocks of places become channels: ``[..., C, H * b, W * b]`` becomes ``[..., C * b * b, H, W]``.
 
     The channels are written as ``[C, b, b]`` in the order `crd`, as ``[b, b, C]`` in the order `dcr`.
     """
 
     name = "space_to_depth"
-    operands = operands("x: any T")
-    attributes = {"block": INT, "order": choice("crd", "dcr")("crd")}
-    traits = Trait.PURE | Trait.COARSE
     source = "torch.pixel_unshuffle; ONNX SpaceToDepth-28"
 
     def steps(self, call: Call) -> tuple[list[Dim], list[int], list[Dim]]:
-        """The shape with every axis by itself, the order that they come in, and the shape in the end."""
         *lead, channels, height, width = call.shape(0)
         block, n = call["block"], len(lead)
         rows, columns = height // block, width // block
@@ -302,22 +312,10 @@ class SpaceToDepth(Op):
         apart = [*lead, channels, rows, block, columns, block]
         return apart, [*range(n), *places, n + 1, n + 3], [*lead, channels * block * block, rows, columns]
 
-    def infer(self, call: Call) -> Sequence[Type]:
-        x = call.tensor(0)
-        shape, block = call.shape(0), call["block"]
-        if len(shape) < 3 or block < 1:
-            raise call.error("needs channels, two axes of places and a positive block", found=str(x))
-        for dim in shape[-2:]:
+    def fits(self, call: Call) -> None:
+        block = call["block"]
+        for dim in call.shape(0)[-2:]:
             call.unify(dim // block * block, dim, f"an axis of places and a multiple of {block}")
-        return (Tensor(x.dtype, tuple(self.steps(call)[2])),)
-
-    def evaluate(self, call: Call, *operands: Any) -> Any:
-        apart, perm, whole = self.steps(call)
-        return operands[0].reshape(apart).transpose(perm).reshape(whole)
-
-    def decompose(self, b: Builder, call: Call, *operands: Any) -> Any:
-        apart, perm, whole = self.steps(call)
-        return b.reshape(b.permute(b.reshape(operands[0], shape=apart), perm=perm), shape=whole)
 
     def samples(self) -> Iterable[Sample]:
         x = _x(2, 3, 4, 6)
