@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Mapping
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def _find(reference: str) -> Any:
             module = importlib.import_module(home)
         except ImportError as error:
             raise UsageError(f"the module {home} cannot be imported", found=str(error)) from error
-        except Exception as error:
+        except Exception as error:  # as above
             raise _raised(home, error) from error
     found: Any = module
     for part in name.split("."):
@@ -92,7 +93,7 @@ def _load(path: Path) -> Any:
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except Exception as error:  # as above
         raise _raised(str(path), error) from error
     return module
 
@@ -140,12 +141,11 @@ def load_weights(model: Any, path: Path) -> None:
 
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
+    load = _safetensors() if path.suffix == ".safetensors" else partial(
+        torch.load, map_location="cpu", weights_only=True, mmap=True
+    )  # fmt: skip
     try:
-        state = _safetensors()(path) if path.suffix == ".safetensors" else torch.load(
-            path, map_location="cpu", weights_only=True, mmap=True
-        )  # fmt: skip
-    except UnavailableError:
-        raise
+        state = load(path)
     except Exception as error:  # each format has its own errors for a bad file
         first = str(error).strip().partition("\n")[0]  # torch adds advice on unpickling, over many lines
         expected = "a state dict: tensors by name, with nothing that must be unpickled"

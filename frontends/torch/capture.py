@@ -386,7 +386,7 @@ def _watch(
                 error.message, op=error.op, location=error.location, found=error.found, remedy=error.remedy
             ) from error
         raise
-    except Exception as error:
+    except Exception as error:  # the user's model may raise anything
         failure = watcher.failure if _comes_of(error, watcher.failure) else watcher.swallowed()
         if failure is not None:
             raise failure from error

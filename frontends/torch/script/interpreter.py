@@ -137,7 +137,7 @@ class Interpreter:
                 results = self.node(kind, node, env)
             except (IsthmusError, Raised, Rerun):
                 raise
-            except Exception as error:
+            except Exception as error:  # torch's ops and the user's classes raise anything
                 location = self.location
                 raise CaptureError(
                     f"the script raised {type(error).__name__}: {error}", location=location,
