@@ -123,13 +123,18 @@ def choice(*words: str) -> Attribute:
     return Attribute(f"one of {', '.join(words)}", normalize)
 
 
+DIMLESS: Final = frozenset((int, float, bool, str, DType, type(None)))
+"""The classes of attributes' values that hold no dims but numbers."""
+
+
 def symbols_in(value: Any) -> Iterator[Symbol]:
     """The symbols that an attribute's value uses (not one that it binds)."""
     if isinstance(value, Expr):
         yield from symbols(value)
     elif isinstance(value, tuple):
         for item in value:
-            yield from symbols_in(item)
+            if item.__class__ is not int:
+                yield from symbols_in(item)
     elif isinstance(value, Tensor):
         for dim in value.shape or ():
             yield from symbols(dim)
@@ -140,14 +145,18 @@ def symbols_in(value: Any) -> Iterator[Symbol]:
             yield from symbols_in(item)
 
 
+def _numbers(items: tuple[Any, ...]) -> bool:
+    return all(item.__class__ is int for item in items)
+
+
 def map_dims(value: Any, change: Callable[[Dim], Dim]) -> Any:
     """The value with every dim expression in it changed."""
     if isinstance(value, Expr):
         return change(value)
     if isinstance(value, tuple):
-        return tuple(map_dims(item, change) for item in value)
+        return value if _numbers(value) else tuple(map_dims(item, change) for item in value)
     if isinstance(value, Tensor) and value.shape is not None:
-        return Tensor(value.dtype, tuple(map_dims(dim, change) for dim in value.shape))
+        return value if _numbers(value.shape) else Tensor(value.dtype, map_dims(value.shape, change))
     if isinstance(value, (Sequence, Optional, Map)):
         return replace(value, element=map_dims(value.element, change))
     if isinstance(value, dict):

@@ -171,7 +171,22 @@ def simplify(dim: Dim) -> Dim:
     dim = resolve(dim)
     if isinstance(dim, int) or not any(isinstance(atom, Function) for monomial, _ in dim.terms for atom in monomial):
         return dim
-    return substitute(dim, {})
+    total: Dim = 0
+    for monomial, coefficient in dim.terms:
+        term: Dim = coefficient
+        for atom in monomial:
+            term = term * (atom.dim if isinstance(atom, Symbol) else _rebuilt(Expr((((atom,), 1),))))
+        total = total + term
+    return total
+
+
+@remember
+def _rebuilt(dim: Dim) -> Dim:
+    """A dim that is one function alone, of simplified operands: the same ones stand in many dims."""
+    assert isinstance(dim, Expr)
+    function = dim.terms[0][0][0]
+    assert isinstance(function, Function)
+    return _FUNCTIONS[function.kind](*map(simplify, function.args))
 
 
 _INTEGER: Final[dict[str, Callable[..., Any]]] = {

@@ -218,7 +218,7 @@ class Node:
     def symbols(self) -> Iterator[Symbol]:
         """The symbols that the attributes use."""
         for value in self.attrs.values():
-            if value.__class__ is not int and value.__class__ is not str:
+            if value.__class__ not in attributes.DIMLESS:
                 yield from attributes.symbols_in(value)
 
     def __repr__(self) -> str:
@@ -485,7 +485,7 @@ class Graph:
                 for result in node.results:
                     result.type = attributes.map_dims(result.type, settled)
                 for name, attr in node.attrs.items():
-                    if attr.__class__ is not int and attr.__class__ is not str:
+                    if attr.__class__ not in attributes.DIMLESS:
                         node.attrs[name] = attributes.map_dims(attr, settled)
         self.touch()
 

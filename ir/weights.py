@@ -34,25 +34,19 @@ class Weight(ABC):
         dtype: element type.
         shape: sizes, all integers.
         name: the framework's name for it, such as ``layer1.0.conv1.weight``; empty when it has none.
+        size: the number of elements.
+        nbytes: the number of bytes that `chunks` yields in all; sub-byte elements are packed, strings count as 0.
     """
 
-    __slots__ = ("_digest", "dtype", "name", "shape")
+    __slots__ = ("_digest", "dtype", "name", "nbytes", "shape", "size")
 
     def __init__(self, dtype: DType, shape: Sequence[int], name: str = "") -> None:
         self.dtype = dtype
         self.shape = tuple(shape)
         self.name = name
+        self.size = math.prod(self.shape)
+        self.nbytes = (self.size * dtype.bits + 7) // 8
         self._digest: str | None = None
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """The number of bytes that `chunks` yields in all; sub-byte elements are packed, strings count as 0."""
-        return (self.size * self.dtype.bits + 7) // 8
 
     @property
     @abstractmethod
