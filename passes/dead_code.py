@@ -22,6 +22,8 @@ class DeadCode:
 
     def apply(self, graph: Graph) -> None:
         """Erases dead nodes, nested ones too. Linear in the size of the graph."""
+        if not any(map(_is_loose, graph.walk())):
+            return  # the last of dead nodes is one
         live = live_nodes(graph)
         dead: list[Node] = []
         inside_dead: set[Node] = set()
@@ -34,6 +36,14 @@ class DeadCode:
         for node in reversed(dead):  # users before producers
             node.erase()
             self.counts[node.op.name] += 1
+
+
+def _is_loose(node: Node) -> bool:
+    """Whether nothing uses what a node gives, and that is all that it does."""
+    for result in node.results:
+        if result.uses:
+            return False
+    return not node.op.has_effect
 
 
 def live_nodes(graph: Graph) -> set[Node]:

@@ -177,7 +177,7 @@ class _Folding:
             and not node.regions
             and all(operand is None or self.known(operand) for operand in node.operands)
             and all(isinstance(result.type, Tensor) for result in node.results)
-            and not any(isinstance(value, Symbol) for value in node.attrs.values())
+            and not any(value.__class__ is Symbol for value in node.attrs.values())
         )
 
     def fold(self, node: Node) -> bool:
