@@ -21,6 +21,8 @@ from isthmus.ir.weights import Weight
 if TYPE_CHECKING:
     import networkx
 
+    from isthmus.ir.interface import Notes
+
 User: TypeAlias = "Node | Graph"
 
 
@@ -235,6 +237,7 @@ class Graph:
         version: counts changes at the top graph; equal versions mean that nothing changed.
         metadata: free text by key: where the model came from.
         defaults: the content of inputs, by name, where a caller leaves them out.
+        notes: what its file notes at what is in it.
     """
 
     def __init__(self, name: str = "main", symbols: Symbols | None = None) -> None:
@@ -243,6 +246,7 @@ class Graph:
         self.parent: Node | None = None
         self.metadata: dict[str, str] = {}
         self.defaults: dict[str, Weight] = {}
+        self.notes: Notes | None = None
         self._symbols = symbols or Symbols()
         self._outputs: list[Value] = []
         self._first: Node | None = None
@@ -459,7 +463,7 @@ class Graph:
         return copy
 
     def _clone_into(self, copy: Graph, mapping: dict[Value, Value]) -> nested.Steps:
-        copy.metadata, copy.defaults = dict(self.metadata), dict(self.defaults)
+        copy.metadata, copy.defaults, copy.notes = dict(self.metadata), dict(self.defaults), self.notes
         for value in self.inputs:
             mapping[value] = copy.add_input(value.type, value.name)
         for node in self.nodes:

@@ -1,4 +1,4 @@
-"""What a file says around a model's graph: who made it, what it says of inputs and outputs, what it notes at its nodes.
+"""What a file says around a model's graph: who made it, what it says of inputs and outputs, what it notes at what is in it.
 
 A frontend puts it into the metadata of a graph, a backend that writes files of the same format takes it from there, so that
 what comes out of a file goes back into one as it was. Neither knows the other.
@@ -17,18 +17,53 @@ KEY = "isthmus.interface"
 
 
 @dataclass
-class End:
+class Note:
+    """What is noted at something.
+
+    Attributes:
+        doc: a text.
+        metadata: free text by key.
+    """
+
+    doc: str = ""
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class End(Note):
     """An input or output.
 
     Attributes:
         type: its type in the format's own bytes, in base 64; empty where it has none.
-        doc: what is noted at it.
-        metadata: free text by key.
     """
 
     type: str = ""
-    doc: str = ""
-    metadata: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Notes:
+    """What a file notes at what is in its graph, by names. Graphs carry it along; it is no part of their text form.
+
+    Attributes:
+        version: of the file's format.
+        graph: at the graph itself, without its text.
+        nodes: at nodes.
+        values: at what nodes give.
+        weights: at constants.
+        quantized: the names of the scales and zero points of values, by what they are, by the values' names.
+    """
+
+    version: int = 0
+    graph: dict[str, str] = field(default_factory=dict)
+    nodes: dict[str, Note] = field(default_factory=dict)
+    values: dict[str, Note] = field(default_factory=dict)
+    weights: dict[str, Note] = field(default_factory=dict)
+    quantized: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def has_metadata(self) -> bool:
+        """Whether there is free text by key."""
+        kinds = (self.nodes, self.values, self.weights)
+        return bool(self.graph) or any(note.metadata for kind in kinds for note in kind.values())
 
 
 @dataclass
@@ -41,7 +76,6 @@ class Interface:
         graph: what it says of the graph.
         inputs: its inputs, in order.
         outputs: its outputs.
-        docs: what is noted at nodes, by their names.
         version: of the format's op set, in which the file is written; 0 where it does not say.
         outside: whether its weights lie in files beside it.
     """
@@ -51,7 +85,6 @@ class Interface:
     graph: dict[str, str] = field(default_factory=dict)
     inputs: list[End] = field(default_factory=list)
     outputs: list[End] = field(default_factory=list)
-    docs: dict[str, str] = field(default_factory=dict)
     version: int = 0
     outside: bool = False
 

@@ -34,11 +34,12 @@ class OnnxArtefact(Artefact):
         external_data: whether `save` puts weights beside the model file.
         checksum: whether the model file then tells their digest.
         base: what its nodes have kernels of.
+        noted: what is noted at some weights, as TensorProtos.
     """
 
     def __init__(
         self, model: Any, graph: Any, weights: Mapping[str, Weight], external_data: External, checksum: bool = False,
-        base: opsets.Base = "onnxruntime",
+        base: opsets.Base = "onnxruntime", noted: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         self.graph = graph
@@ -46,6 +47,7 @@ class OnnxArtefact(Artefact):
         self.external_data = external_data
         self.checksum = checksum
         self.base = base
+        self.noted = dict(noted or {})
         self._model = model
 
     @property
@@ -72,7 +74,7 @@ class OnnxArtefact(Artefact):
         Raises:
             FileError: it would be larger than 2 GB.
         """
-        return collect(lambda out: wire.write_model(out, self._model, self.graph, self.weights))
+        return collect(lambda out: wire.write_model(out, self._model, self.graph, self.weights, self.noted))
 
     @property
     def model(self) -> Any:
@@ -89,7 +91,7 @@ class OnnxArtefact(Artefact):
         if outside:
             return self._save_around(path, outside, self.checksum)
         with together([path], gone=wire.left_over(path, _data(path))) as (file,):
-            wire.write_model(file, self._model, self.graph, self.weights)
+            wire.write_model(file, self._model, self.graph, self.weights, self.noted)
         return [path]
 
     def _save_around(self, path: Path, outside: Mapping[str, Weight], checksum: bool) -> list[Path]:
@@ -99,6 +101,9 @@ class OnnxArtefact(Artefact):
         # The model comes into place last: whoever sees it finds its weights.
         with together([data, path]) as (weights_file, file):
             protos = wire.write_external(weights_file, outside, data.name, checksum)
+            for proto in protos:
+                if proto.name in self.noted:
+                    proto.MergeFrom(self.noted[proto.name])
             self._write_around(file, outside, protos)
         return [path, data]
 
@@ -112,7 +117,8 @@ class OnnxArtefact(Artefact):
         graph = onnx.GraphProto()
         graph.CopyFrom(self.graph)
         graph.initializer.extend(protos)
-        wire.write_model(out, self._model, graph, {name: w for name, w in self.weights.items() if name not in outside})
+        inside = {name: weight for name, weight in self.weights.items() if name not in outside}
+        wire.write_model(out, self._model, graph, inside, self.noted)
 
     def validate(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

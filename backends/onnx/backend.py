@@ -50,7 +50,7 @@ from isthmus.ir.checks import ASSUMPTIONS, assumptions
 from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import FileError, Refusal, UnsupportedError, UsageError
 from isthmus.ir.graph import Graph, Node, Value
-from isthmus.ir.interface import KEY, interface
+from isthmus.ir.interface import KEY, Notes, interface
 
 FAMILIES = (
     control, custom, detection, division, early, early_places, early_turns, elementwise, indexing, neural, pooling,
@@ -217,6 +217,7 @@ class OnnxBackend(base.Backend):
         options = cast(OnnxOptions, self.options)
         e = Emitter(options.opset, graph.binders(), options.metadata, options.keep_functions, self.profile)
         scope = Scope(graph, graph.name)
+        e.noted = frozenset(graph.notes.values if graph.notes is not None else ())
         proto = scope.proto
         self._check_ends(graph)
         around = interface(graph, "onnx")
@@ -235,8 +236,11 @@ class OnnxBackend(base.Backend):
         for value, name in zip(graph.outputs, outputs, strict=True):
             proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))
         model = onnx.ModelProto(ir_version=opsets.ir_version(options.opset), producer_name="isthmus")
+        noted: dict[str, Any] = {}
         if around is not None:
-            as_told.restore(around, model, proto)
+            noted, lost = as_told.restore(around, graph.notes or Notes(), options.opset, model, proto, e.initializers)
+            if lost:
+                e.note(f"what the file says of the quantization of {', '.join(lost)} is left out")
             if around.version != opsets.nearest(around.version) == options.opset:
                 e.note(f"the file is of opset {around.version}, and is written at {options.opset}, the nearest that is written")
         model.functions.extend(e.functions.values())
@@ -255,7 +259,8 @@ class OnnxBackend(base.Backend):
             model.metadata_props.add(key=COMPLEX, value=json.dumps(pairs))
             told = " and the ".join(f"{side} {', '.join(names)}" for side, names in pairs.items() if names)
             e.note(f"ONNX runtimes have no complex numbers: the {told} are pairs of reals in the file, along a last axis")
-        artefact = OnnxArtefact(model, proto, e.initializers, options.external_data, options.checksum, self.profile.base)
+        artefact = OnnxArtefact(model, proto, e.initializers, options.external_data, options.checksum, self.profile.base,
+                                noted)  # fmt: skip
         artefact.notes += e.notes
         return artefact
 

@@ -70,6 +70,7 @@ class Emitter:
         domains: the domains that nodes are from.
         notes: what could not be carried over without harm, for the user.
         sizes: gives dims as values.
+        noted: names of results whose types are written down, since the file notes something there.
     """
 
     probing = False
@@ -88,6 +89,7 @@ class Emitter:
         self.notes: dict[str, None] = {}
         self.sizes = Sizes(self)
         self.scopes: list[Scope] = []
+        self.noted: frozenset[str] = frozenset()
         self._metadata = metadata
         self._named_by_module = True
         self._in_properties = opsets.ir_version(opset) >= 10
@@ -392,7 +394,8 @@ class Emitter:
         if value in self._wanted or name not in scope.made or domain == "ai.onnx.ml":
             return
         sizes = type.shape or () if isinstance(type, Tensor) else ()
-        if (domain or not all(isinstance(dim, int) for dim in sizes)) and not isinstance(innermost(type), Unknown):
+        tells = domain or name in self.noted or not all(isinstance(dim, int) for dim in sizes)
+        if tells and not isinstance(innermost(type), Unknown):
             scope.proto.value_info.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(type)))
 
     def _rename(self, name: str, value: Value) -> str:

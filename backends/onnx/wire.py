@@ -32,16 +32,20 @@ EXTERNAL_FROM: Final = 1024
 """Weights of fewer bytes stay in the model file even where the others are outside."""
 
 
-def tensor_start(name: str, weight: Weight) -> bytes:
-    """A TensorProto up to its content."""
+def tensor_start(name: str, weight: Weight, noted: Any = None) -> bytes:
+    """A TensorProto up to its content; `noted` is one with what is noted at it."""
     proto = onnx.TensorProto(name=name, data_type=enum(weight.dtype), dims=weight.shape)
+    if noted is not None:
+        proto.MergeFrom(noted)
     if weight.dtype.kind == "string":
         proto.string_data.extend(str(item).encode() for item in weight.array().reshape(-1).tolist())
         return bytes(proto.SerializeToString())
     return bytes(proto.SerializeToString()) + header(TENSOR_RAW_DATA, weight.nbytes)
 
 
-def write_model(out: Writer, model: Any, graph: Any, weights: Mapping[str, Weight]) -> None:
+def write_model(
+    out: Writer, model: Any, graph: Any, weights: Mapping[str, Weight], noted: Mapping[str, Any] | None = None,
+) -> None:  # fmt: skip
     """Writes a model.
 
     Args:
@@ -49,9 +53,10 @@ def write_model(out: Writer, model: Any, graph: Any, weights: Mapping[str, Weigh
         model: the ModelProto without its graph.
         graph: the GraphProto without these weights.
         weights: the initializers to be put into the file, by name.
+        noted: what is noted at some of them, as TensorProtos.
     """
     body = graph.SerializeToString()
-    starts = {name: tensor_start(name, weight) for name, weight in weights.items()}
+    starts = {name: tensor_start(name, weight, (noted or {}).get(name)) for name, weight in weights.items()}
     sizes = {name: len(starts[name]) + weight.nbytes for name, weight in weights.items()}
     total = len(body) + sum(len(header(GRAPH_INITIALIZER, size)) + size for size in sizes.values())
     if total > LIMIT:

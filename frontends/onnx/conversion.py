@@ -19,7 +19,7 @@ import onnx
 from isthmus.frontends.onnx.branches import MOST_FORKS, forks, going_on
 from isthmus.frontends.onnx.external import Files
 from isthmus.frontends.onnx.functions import function_of, with_attributes
-from isthmus.frontends.onnx.names import check_texts, domain_of, op_of
+from isthmus.frontends.onnx.names import check_texts, domain_of, note_of, op_of
 from isthmus.frontends.onnx.opaque import opaque
 from isthmus.frontends.onnx.table import Converter, converter
 from isthmus.frontends.onnx.tensors import dense, weight_of
@@ -30,6 +30,7 @@ from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim
 from isthmus.ir.errors import FileError, InferError
 from isthmus.ir.graph import Graph, Node, Value
+from isthmus.ir.interface import Note
 from isthmus.ir.location import Location
 from isthmus.ir.shape_values import elements
 from isthmus.ir.types import Tensor, Type, Unknown, innermost
@@ -85,7 +86,7 @@ class Model:
         where: the name of the file, for locations.
         calling: the functions whose bodies are being converted.
         depth: how many nested graphs those are in that are being converted.
-        docs: the doc strings of nodes, by name.
+        notes: what is noted at nodes, by name.
         most: how many nodes functions and nested graphs may come to.
         forks: how many branches those are in that go on by themselves.
         counted: how many nodes of functions and nested graphs were converted, each of them each time.
@@ -101,7 +102,7 @@ class Model:
     where: str = ""
     calling: tuple[tuple[str, str, str], ...] = ()
     depth: int = 0
-    docs: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, Note] = field(default_factory=dict)
     most: Callable[[], int] = lambda: MOST
     forks: int = 0
     counted: list[int] = field(default_factory=lambda: [0])
@@ -292,8 +293,8 @@ def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: Scope,
             model.counted[0] += 1
             if model.counted[0] > FEW and model.counted[0] > model.most():
                 raise FileError(f"functions and nested graphs come to more than {model.most()} nodes", location=b.location)
-        if proto.doc_string and proto.name:
-            model.docs[proto.name] = proto.doc_string
+        if proto.name and (proto.doc_string or proto.metadata_props):
+            model.notes[proto.name] = note_of(proto)
         inputs = []
         for name in proto.input:
             if name and name not in scope:

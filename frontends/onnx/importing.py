@@ -17,14 +17,14 @@ from isthmus.frontends.onnx.conversion import Model, convert_nodes, most_nodes
 from isthmus.frontends.onnx.external import Files
 from isthmus.frontends.onnx.filled import fill
 from isthmus.frontends.onnx.given import fix
-from isthmus.frontends.onnx.names import check_texts, domain_of
+from isthmus.frontends.onnx.names import check_texts, domain_of, note_of
 from isthmus.frontends.onnx.tensors import dense, weight_of
 from isthmus.frontends.onnx.told import told_types
 from isthmus.frontends.onnx.types import Dims, dtype_of
 from isthmus.ir.builder import Builder
 from isthmus.ir.errors import FileError
 from isthmus.ir.graph import Graph, Value
-from isthmus.ir.interface import End, Interface
+from isthmus.ir.interface import End, Interface, Note, Notes
 from isthmus.ir.location import Location
 from isthmus.ir.ops.complex import COMPLEX_OF
 from isthmus.ir.types import Tensor, Type
@@ -142,7 +142,8 @@ def import_model(
         [_end(each, onnx.TypeProto() if given else each.type) for each in source.output],
     )
     outside = files is not None and files.outside
-    Interface("onnx", of_model, of_graph, *ends, model.docs, opsets.get("", 0), outside).keep(graph)
+    Interface("onnx", of_model, of_graph, *ends, opsets.get("", 0), outside).keep(graph)
+    graph.notes = _notes(proto, model.notes)
     return Imported(graph, [each.name for each in source.output], model.opaque)
 
 
@@ -200,8 +201,21 @@ MODEL_FIELDS: Final = ("producer_name", "producer_version", "domain", "model_ver
 
 
 def _end(proto: Any, type: Any) -> End:
-    props = {each.key: each.value for each in proto.metadata_props}
-    return End(base64.b64encode(type.SerializeToString()).decode(), proto.doc_string, props)
+    note = note_of(proto)
+    return End(note.doc, note.metadata, base64.b64encode(type.SerializeToString()).decode())
+
+
+def _notes(proto: Any, nodes: dict[str, Note]) -> Notes:
+    graph = proto.graph
+    named = [
+        {each.name: note_of(each) for each in protos if each.doc_string or each.metadata_props}
+        for protos in (graph.value_info, graph.initializer)
+    ]
+    quantized = {
+        each.tensor_name: {role.key: role.value for role in each.quant_parameter_tensor_names}
+        for each in graph.quantization_annotation
+    }
+    return Notes(proto.ir_version, note_of(graph).metadata, nodes, *named, quantized)
 
 
 def _constants(source: Any, files: Files | None) -> dict[str, Weight]:

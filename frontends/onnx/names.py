@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from isthmus.ir.errors import FileError
+from isthmus.ir.interface import Note
 
 
 def domain_of(proto: Any) -> str:
@@ -16,6 +17,17 @@ def op_of(proto: Any) -> str:
     """A node's op, for people."""
     domain = domain_of(proto)
     return f"{domain}.{proto.op_type}" if domain else str(proto.op_type)
+
+
+def note_of(proto: Any) -> Note:
+    """What is noted at a node, value, tensor or graph.
+
+    Raises:
+        FileError: it is no text.
+    """
+    found = Note(proto.doc_string, {each.key: each.value for each in proto.metadata_props})
+    check_texts(found.doc, *found.metadata, *found.metadata.values())
+    return found
 
 
 def check_texts(*texts: Any) -> None:
