@@ -25,6 +25,11 @@ def model(text: str, opset: int = 18) -> Any:
     return made
 
 
+def assembled(graph: Any, *opsets: tuple[str, int], **more: Any) -> Any:
+    """A model of a graph, with these domains and versions."""
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(*each) for each in opsets], **more)
+
+
 def node(op: str, inputs: str, attributes: str = "") -> str:
     """A call in that language."""
     return f"{op}<{attributes}>({inputs})" if attributes else f"{op}({inputs})"

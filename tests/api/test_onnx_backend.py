@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import helper
 from onnx.backend.test import runner
+from onnx_models import assembled
 
 import isthmus
 from isthmus import onnx_backend
@@ -36,7 +37,7 @@ def test_the_standards_own_runner(monkeypatch: pytest.MonkeyPatch) -> None:
 def model() -> Any:
     ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["N"]) for name in ("x", "y", "sum", "prod.0")]
     nodes = [helper.make_node("Add", ["x", "y"], ["sum"]), helper.make_node("Mul", ["x", "y"], ["prod.0"])]
-    return helper.make_model(helper.make_graph(nodes, "g", ends[:2], ends[2:]), opset_imports=[helper.make_opsetid("", 17)])
+    return assembled(helper.make_graph(nodes, "g", ends[:2], ends[2:]), ("", 17))
 
 
 @pytest.mark.parametrize("target", ["onnx", "reference"])

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
+from onnx_models import assembled
 
 from isthmus.cli import main
 from isthmus.errors import FileError
@@ -38,8 +39,7 @@ def net() -> Any:
     ]  # fmt: skip
     ends = [helper.make_tensor_value_info(*each) for each in (("input.1", T.FLOAT, ["N", 8]), ("y", T.FLOAT, ["N", 64]))]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
-    opsets = [helper.make_opsetid("", 17)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="somebody")
+    model = assembled(graph, ("", 17), ir_version=8, producer_name="somebody")
     helper.set_model_props(model, {"licence": "free"})
     return model
 
@@ -257,7 +257,7 @@ def test_what_onnxruntime_has_no_kernel_for_is_written_as_it_was(tmp_path: Path)
     source, output = tmp_path / "in.onnx", tmp_path / "out.onnx"
     ends = [helper.make_tensor_value_info(*each) for each in (("x", T.FLOAT, [3]), ("y", T.FLOAT4E2M1, [3]))]
     nodes = [helper.make_node("Identity", ["x"], ["z"]), helper.make_node("Cast", ["z"], ["y"], to=T.FLOAT4E2M1)]
-    model = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:]), opset_imports=[helper.make_opsetid("", 23)])
+    model = assembled(helper.make_graph(nodes, "g", ends[:1], ends[1:]), ("", 23))
     onnx.save(model, source)
     done = run("simplify", source, output, "--json")
     assert done.exit_code == 0, done.output

@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from onnx_models import assembled
 
 import isthmus
 from isthmus.errors import EvaluationError, UnsupportedError
@@ -15,7 +16,7 @@ from isthmus.errors import EvaluationError, UnsupportedError
 def model(node: onnx.NodeProto, given: int, made: int, opset: int) -> onnx.ModelProto:
     x = helper.make_tensor_value_info("x", given, [3])
     y = helper.make_tensor_value_info("y", made, [3])
-    return helper.make_model(helper.make_graph([node], "g", [x], [y]), opset_imports=[helper.make_opsetid("", opset)])
+    return assembled(helper.make_graph([node], "g", [x], [y]), ("", opset))
 
 
 def test_what_onnxruntime_has_no_kernel_for() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from onnx_models import assembled
 
 import isthmus
 
@@ -73,7 +74,6 @@ def test_types_of_ops_of_other_domains_go_along() -> None:
     helper = onnx.helper
     x, y, z = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 3]) for name in "xyz")
     nodes = [helper.make_node("Magic", ["x"], ["y"], domain="acme"), helper.make_node("Relu", ["y"], ["z"])]
-    imports = [helper.make_opsetid("", 18), helper.make_opsetid("acme", 1)]
-    net = isthmus.compile(helper.make_model(helper.make_graph(nodes, "g", [x], [z], value_info=[y]), opset_imports=imports))
+    net = isthmus.compile(assembled(helper.make_graph(nodes, "g", [x], [z], value_info=[y]), ("", 18), ("acme", 1)))
     again = isthmus.compile(net.artefact.model, target="onnx")
     assert [node.op_type for node in again.artefact.graph.node] == ["Magic", "Relu"]

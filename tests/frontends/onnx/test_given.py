@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto as T
 from onnx import helper
+from onnx_models import assembled
 
 import isthmus
 from isthmus import spec
@@ -23,7 +24,7 @@ def info(name: str, shape: Any, kind: int = T.FLOAT) -> Any:
 
 def made(nodes: Any, inputs: Any, outputs: Any, opsets: Any = (("", 17),), **more: Any) -> Any:
     graph = helper.make_graph(nodes, "g", inputs, outputs, **more)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid(*each) for each in opsets], ir_version=8)
+    return assembled(graph, *opsets, ir_version=8)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
+from onnx_models import assembled
 
 import isthmus
 from isthmus.errors import FileError, UnsupportedError
@@ -23,7 +24,7 @@ def info(name: str, shape: Any, kind: int = T.FLOAT, doc: str = "") -> Any:
 
 def made(nodes: Any, inputs: Any, outputs: Any, *, opsets: Any = (("", 18),), ir: int = 9, **more: Any) -> Any:
     graph = helper.make_graph(nodes, "net of mine", inputs, outputs, **more)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid(*each) for each in opsets], ir_version=ir)
+    return assembled(graph, *opsets, ir_version=ir)
 
 
 def written(model: Any) -> Any:

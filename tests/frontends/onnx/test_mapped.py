@@ -14,6 +14,7 @@ import pytest
 from google.protobuf.message import DecodeError
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
+from onnx_models import assembled
 
 import isthmus
 from isthmus.errors import FileError, IsthmusError
@@ -64,8 +65,7 @@ def everywhere() -> Any:
     graph = helper.make_graph(
         nodes, "g", [x], [y], [tensor("w", array(0, SIZE, SIZE)), tensor("zero", np.float32(0))], sparse_initializer=[sparse]
     )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]
-    model = helper.make_model(graph, functions=[function], opset_imports=opsets)
+    model = assembled(graph, ("", 17), ("mine", 1), functions=[function])
     onnx.checker.check_model(model)
     return model
 

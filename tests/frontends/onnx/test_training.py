@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
+from onnx_models import assembled
 
 import isthmus
 from isthmus.errors import FileError, UnsupportedError
@@ -27,8 +28,7 @@ def optimizer(op: str, count: int, kept: int, **attributes: Any) -> onnx.ModelPr
     first = [helper.make_tensor_value_info(name, kind, []) for name, kind in scalars.items()]
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, sizes[name[-1]]) for name in results]
     node = helper.make_node(op, ["r", "t", *names], results, domain=DOMAIN, **attributes)
-    imports = [helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, 1)]
-    return helper.make_model(helper.make_graph([node], "step", [*first, *tensor], ends), opset_imports=imports)
+    return assembled(helper.make_graph([node], "step", [*first, *tensor], ends), ("", 18), (DOMAIN, 1))
 
 
 @pytest.mark.parametrize("time", [0, 1, 7])
@@ -66,7 +66,7 @@ def decoder(pixels: str) -> onnx.ModelProto:
     ends = [helper.make_tensor_value_info(name, TensorProto.UINT8, shape) for name, shape in (("x", ["N"]), ("y", [None] * 3))]
     node = helper.make_node("ImageDecoder", ["x"], ["y"], pixel_format=pixels)
     graph = helper.make_graph([node], "g", *([end] for end in ends))
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    return assembled(graph, ("", 20))
 
 
 @pytest.mark.parametrize("pixels", ["RGB", "BGR", "Grayscale"])
