@@ -42,10 +42,12 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "setting up $(VENV) for the demo; this takes minutes, once"
 	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable '.[demo]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "setting up $(VENV) for development; this takes minutes, once"
 	$(BIN)/python -m pip install -qq --constraint constraints.txt --editable '.[dev]'
 	@touch $@ $(VENV)/.demo
 
