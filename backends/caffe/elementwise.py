@@ -42,7 +42,7 @@ def _binary(s: Layers, node: Node, x: Value, y: Value) -> Blob:
         other = x if x.weight is None else y
         if sizes(other) != sizes(node.result):
             refuse("Caffe does not broadcast a blob")
-        return _with_constant(s, name, node, x, y)
+        return _with_constant(s, name, x, y)
     if sizes(x) != sizes(y):
         return _gate(s, node, x, y)
     if name == "pow":
@@ -79,7 +79,7 @@ def _gate(s: Layers, node: Node, x: Value, y: Value) -> Blob:
     return refuse("Caffe does not broadcast one blob to another")
 
 
-def _with_constant(s: Layers, name: str, node: Node, x: Value, y: Value) -> Blob:
+def _with_constant(s: Layers, name: str, x: Value, y: Value) -> Blob:
     value, held, first = (x, y, False) if y.weight is not None else (y, x, True)
     number, weight = scalar(held), held.weight
     assert weight is not None

@@ -163,7 +163,7 @@ def _stacked(i: Interpreter, x: Any) -> torch.Tensor:
 # ---- parts of tensors at places that may be counted from the end
 
 
-def _sign(i: Interpreter, place: Dim) -> bool:
+def _sign(place: Dim) -> bool:
     """Whether it is known if a place is counted from the front."""
     lo, hi = bounds(place)
     return lo >= 0 or hi < 0
@@ -203,7 +203,7 @@ def _from_front(i: Interpreter, place: Value, size: Dim, within: bool) -> Value:
 @script_op("aten::select.int")
 def _select(i: Interpreter, x: torch.Tensor, dim: int, index: Any) -> Any:
     place = i.dim(index)
-    if is_known(index) or _sign(i, place):
+    if is_known(index) or _sign(place):
         return i.op(_aten.select.int, x, dim, index)
     w = i.w
     axis = w.axis(i.value(x), dim)
@@ -221,7 +221,7 @@ def _slice(i: Interpreter, x: torch.Tensor, dim: int, start: Any, end: Any, step
     places = [i.dim(each) for each in (start, end) if each is not None]
     if not isinstance(step, int):
         i.refuse("the step of a slice depends on sizes or data", "use a fixed step")
-    if all(isinstance(each, int) or _sign(i, each) for each in places):
+    if all(isinstance(each, int) or _sign(each) for each in places):
         return i.op(_aten.slice.Tensor, x, dim, start, end, step)
     axis = i.w.axis(i.value(x), dim)
     first, last = (
