@@ -186,7 +186,8 @@ def _rebuilt(dim: Dim) -> Dim:
     assert isinstance(dim, Expr)
     function = dim.terms[0][0][0]
     assert isinstance(function, Function)
-    return _FUNCTIONS[function.kind](*map(simplify, function.args))
+    rebuilt: Dim = _FUNCTIONS[function.kind](*map(simplify, function.args))
+    return rebuilt
 
 
 _INTEGER: Final[dict[str, Callable[..., Any]]] = {
