@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from isthmus.frontends.onnx.conversion import Conversion
 from isthmus.ir import dtypes
 from isthmus.ir.dims import INF, Bound, Dim
 from isthmus.ir.graph import Value
+
+MOST: Final = 1 << 12
+"""No op has more sizes, axes or parts that only a run tells: each becomes nodes of its own."""
 
 
 def vector(c: Conversion, dims: Sequence[Dim]) -> Value:
@@ -57,11 +60,17 @@ def sizes(c: Conversion, value: Value, what: str, lo: Bound = -INF) -> tuple[Dim
 
 
 def items(c: Conversion, value: Value) -> list[Value]:
-    """The elements of a list of known length, or of a 0-d tensor, as 0-d tensors."""
+    """The elements of a list of known length, or of a 0-d tensor, as 0-d tensors.
+
+    Raises:
+        FileError: the list is longer than any that an op takes.
+    """
     shape = c.shape(value)
     if not shape:
         return [value]
     assert isinstance(shape[0], int)
+    if shape[0] > MOST:
+        raise c.malformed(f"has a list of {shape[0]:,} numbers where it takes one a size, an axis or a part")
     b = c.b
     places = range(shape[0])
     return [b.squeeze(b.slice(value, axes=[0], starts=[at], ends=[at + 1], steps=[1]), axes=[0]) for at in places]

@@ -142,7 +142,9 @@ def _label(c: Conversion, x: Value, attributes: Attributes) -> Sequence[Type]:
     elif "classes_strings" in attributes:  # the first version of the op
         dtype = i64 if x.tensor.dtype is string else string
     else:
-        dtype = next(dtype for dtype, name in _VALUES.items() if attributes.get(name))
+        dtype = next((dtype for dtype, name in _VALUES.items() if attributes.get(name)), None)
+        if dtype is None:
+            raise c.malformed("lacks the values")
     return (Tensor(dtype, _shape(x)),)
 
 
@@ -155,7 +157,7 @@ def _linear_classifier(c: Conversion, x: Value, attributes: Attributes) -> Seque
     rows, shape = _rows(c, x), _shape(x)
     columns: Dim = c.b.graph.symbols.fresh("u")
     if shape and isinstance(shape[-1], int) and shape[-1]:
-        scores = len(attributes["coefficients"]) // shape[-1]
+        scores = len(attributes.get("coefficients", ())) // shape[-1]
         columns = 2 if scores == 1 and classes == 2 else scores
     return Tensor(dtype, (rows,)), Tensor(f32, (rows, columns))
 

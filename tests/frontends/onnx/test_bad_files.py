@@ -246,9 +246,20 @@ BAD: dict[str, tuple[Any, str]] = {
         "an attribute twice",
     ),
     "no-equation": (net(node("Einsum", "x", equation="ij->jjk")), "is not an equation"),
+    "no-labels": (
+        changed(
+            net(node("LabelEncoder", "x", domain="ai.onnx.ml")),
+            lambda m: m.opset_import.append(helper.make_opsetid("ai.onnx.ml", 2)),
+        ),
+        "lacks the values",
+    ),
     "no-such-op": (net(node("Foo", "x")), "has no op Foo"),
     "too-many-inputs": (net(node("Neg", "x x x")), "takes 1 inputs at most"),
     "too-few-inputs": (net(node("Add", "x")), "lacks an input"),
+    "a-huge-list": (
+        net(node("Split", "x sizes", "y z"), inputs=[info("x"), info("sizes", T.INT64, (2**63 - 1,))]),
+        "has a list of 9,223,372,036,854,775,807 numbers",
+    ),
     "absent-inputs": (net(helper.make_node("Add", ["", ""], ["y"])), "lacks an input"),
     # opsets
     "no-opset": (changed(net(node("Neg", "x")), lambda m: m.ClearField("opset_import")), "names no opset"),

@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from loading import module
 from onnx_models import model
 
+import isthmus
 from isthmus.errors import FileError, IsthmusError
 from isthmus.frontends.onnx.importing import import_model
 
@@ -78,3 +79,10 @@ def test_an_opset_that_is_none() -> None:
     proto.opset_import[0].version = 1 << 40
     with pytest.raises(FileError, match=r"the domain ai\.onnx has the version"):
         import_model(proto)
+
+
+def test_a_foreign_node_of_an_opset_that_is_not_written() -> None:
+    proto = model("(float[2, 3] x) => (float[2, 3] y) { y = Erf(x) }")
+    proto.opset_import[0].version = 6
+    with pytest.raises(IsthmusError, match="opset 6, and models are written from opset 7 on"):
+        isthmus.compile(proto, target="reference")
