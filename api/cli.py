@@ -285,6 +285,8 @@ def simplify(source: str, output: str, verify: bool, **given: Any) -> None:
 
     verified = None
     with _progress(request.quiet) as tell:
+        if "profile" not in request.arguments:
+            request.arguments.setdefault("keep_ops", True)
         captured, report, backend = _lower_for_any(request, tell)
         tell("emit")
         net = emit(captured, report, backend)

@@ -19,7 +19,7 @@ from isthmus.backends import registry
 from isthmus.compiled import Compiled
 from isthmus.ir.checks import assumptions, read_integers
 from isthmus.ir.errors import CaptureError, IsthmusWarning, UsageError
-from isthmus.passes import PassRecord, cleanup_passes, count_nodes, default_passes, legalize, run_passes
+from isthmus.passes import PassRecord, SpellOut, cleanup_passes, count_nodes, default_passes, legalize, run_passes
 from isthmus.passes.fold import GROWTH
 from isthmus.pruning import early_exit, pruned
 from isthmus.report import PassReport, Report
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from isthmus.backends.base import Backend
     from isthmus.frontends.base import Captured
     from isthmus.frontends.weight_files import Source
+    from isthmus.ir.graph import Node
     from isthmus.passes import Pass
 
 FRONTENDS = {"torch": "isthmus.frontends.torch", "onnx": "isthmus.frontends.onnx"}
@@ -171,10 +172,15 @@ def lower(
     report.notes += captured.notes
     report.nodes["captured"] = count_nodes(graph)
     growth = GROWTH if captured.growth is None else captured.growth
+
+    def takes(node: Node) -> bool:
+        return backend.legal(node) is None
+
     if until != "captured":
+        SpellOut(backend.stays, takes).apply(graph)
         tell("passes")
         with _stage(report, "passes"):
-            records = run_passes(graph, default_passes(growth) if passes is None else passes, verify=verify_ir)
+            records = run_passes(graph, default_passes(growth, takes) if passes is None else passes, verify=verify_ir)
         report.passes += map(_told, records)
         report.nodes["passes"] = count_nodes(graph)
     if until == "legal":

@@ -240,7 +240,7 @@ def _calls(captured: Captured, calls: Iterable[Call] | None, seeds: int) -> Iter
 
 def random_outputs(graph: Graph) -> list[bool]:
     """For each output, whether its values depend on a random op."""
-    return _behind(graph, lambda node: node.has(Trait.RANDOM))
+    return _behind(graph, lambda node: node.has(Trait.RANDOM) or bool(node.attrs.get("random")))
 
 
 _ORDERING = frozenset(("topk", "sort", "argmax", "argmin"))

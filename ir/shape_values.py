@@ -8,6 +8,7 @@ from isthmus.ir.dims import Dim, product
 from isthmus.ir.errors import InferError
 from isthmus.ir.graph import Value
 from isthmus.ir.ops.numerics import FOLLOWED, MAX_FOLLOWED
+from isthmus.ir.ops.whole import Whole, told
 from isthmus.ir.types import Tensor
 
 LIMIT: Final = 256
@@ -31,6 +32,12 @@ def elements(value: Value | None, known: dict[Value, tuple[Dim, ...] | None] | N
         node = top.producer
         if top in known:
             stack.pop()
+        elif node is not None and isinstance(node.op, Whole) and _is_small(top):
+            inner = node.regions[0].outputs[top.index]
+            if inner in known:
+                known[top] = told(node, top.index, known.get)
+            else:
+                stack.append(inner)
         elif node is None or node.regions or not _is_small(top):
             known[top] = None
         elif pending := [operand for operand in node.operands if operand is not None and operand not in known]:

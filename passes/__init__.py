@@ -1,5 +1,8 @@
 """Passes: transformations of graphs, rules, and legalization."""
 
+from collections.abc import Callable
+
+from isthmus.ir.graph import Node
 from isthmus.passes.batch_norm import FoldBatchNorm
 from isthmus.passes.canonicalize import Canonicalize
 from isthmus.passes.cse import CommonSubexpressions
@@ -11,27 +14,30 @@ from isthmus.passes.fuse import Fuse
 from isthmus.passes.legalize import Target, legalize
 from isthmus.passes.rewrite import Rewriting
 from isthmus.passes.rules import NearMiss, NodeRule, Refused, Rule, explain, on, refuse, rule
+from isthmus.passes.whole import SpellOut
 
 __all__ = [
     "Canonicalize", "CommonSubexpressions", "DeadCode", "DimArithmetic", "Fold", "FoldBatchNorm", "Fuse", "NearMiss",
-    "NodeRule", "Pass", "PassRecord", "Phase", "Pipeline", "Refused", "Rewriting", "Rule", "Target", "cleanup_passes",
-    "count_nodes", "default_passes", "default_pipeline", "explain", "flatten", "legalize", "on", "refuse", "rule",
-    "run_pass", "run_passes",
+    "NodeRule", "Pass", "PassRecord", "Phase", "Pipeline", "Refused", "Rewriting", "Rule", "SpellOut", "Target",
+    "cleanup_passes", "count_nodes", "default_passes", "default_pipeline", "explain", "flatten", "legalize", "on", "refuse",
+    "rule", "run_pass", "run_passes",
 ]  # fmt: skip
 
 
-def default_pipeline(growth: float = GROWTH) -> Pipeline:
+def default_pipeline(growth: float = GROWTH, takes: Callable[[Node], bool] = lambda node: True) -> Pipeline:
     """What happens to a graph between a frontend and legalization, as phases of new passes.
 
     Args:
         growth: the part of its weights by which a model may grow for constants in place of nodes that compute them; see `Fold`.
+        takes: whether the target takes a node as it is; see `SpellOut`.
     """
     return (
         Phase(
             "canonicalize",
-            (DimArithmetic(), Canonicalize(), Fold(growth), CommonSubexpressions(), DeadCode()),
+            (DimArithmetic(), Canonicalize(), Fold(growth), CommonSubexpressions(), DeadCode(), SpellOut(takes=takes)),
             before="a valid graph",
-            after="no op without effect, no constant that is not folded (where that does not grow the model), nothing twice",
+            after="no op without effect, no constant that is not folded (where that does not grow the model), nothing twice, "
+            "nothing kept whole that is one node",
         ),
         Phase(
             "fuse",
@@ -42,9 +48,9 @@ def default_pipeline(growth: float = GROWTH) -> Pipeline:
     )
 
 
-def default_passes(growth: float = GROWTH) -> list[Pass]:
+def default_passes(growth: float = GROWTH, takes: Callable[[Node], bool] = lambda node: True) -> list[Pass]:
     """The passes of `default_pipeline`, in order."""
-    return flatten(default_pipeline(growth))
+    return flatten(default_pipeline(growth, takes))
 
 
 def cleanup_passes(growth: float = GROWTH) -> list[Pass]:

@@ -15,6 +15,7 @@ from isthmus.ir.errors import InferError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Trait
 from isthmus.ir.ops.shape import broadcast_dims, kept
+from isthmus.ir.ops.whole import Whole, told
 from isthmus.ir.types import Tensor
 from isthmus.passes.replace import disagreement, settle, sweep
 
@@ -45,7 +46,12 @@ class DimArithmetic:
         for node in graph.walk():
             if node.graph is None or node.regions:
                 continue
-            if not self._follow(node, known) and node.op.name not in _STATIC:
+            follows = self._follow(node, known)
+            if follows and node.graph.parent is not None and isinstance(node.graph.parent.op, Whole):
+                for result in node.graph.parent.results:
+                    if (elements := told(node.graph.parent, result.index, known.get)) is not None:
+                        known[result] = elements
+            if not follows and node.op.name not in _STATIC:
                 continue
             b = Builder(node.graph, node, node.location.by(f"{self.name}.{node.op.name}"))
             new = self._static(b, node, known) or self._simple(b, node, known)

@@ -23,6 +23,7 @@ from isthmus.backends.onnx import (
     early_turns,
     elementwise,
     indexing,
+    native,
     neural,
     opsets,
     plainer,
@@ -51,10 +52,11 @@ from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import FileError, Refusal, UnsupportedError, UsageError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.interface import KEY, Notes, interface
+from isthmus.ir.ops.whole import Whole
 
 FAMILIES = (
-    control, custom, detection, division, early, early_places, early_turns, elementwise, indexing, neural, pooling,
-    quantization, random, recurrent, resizing, sampling, shapes, spectral, texts,
+    control, custom, detection, division, early, early_places, early_turns, elementwise, indexing, native, neural,
+    pooling, quantization, random, recurrent, resizing, sampling, shapes, spectral, texts,
 )  # fmt: skip
 """The modules that fill the table of emitters."""
 
@@ -85,6 +87,8 @@ class OnnxOptions(base.Options):
             ``isthmus.assumptions``, one thing a line.
         keep_functions: whether modules that the user kept whole become functions of the file, of the modules' names;
             otherwise, and below opset 15, they are taken apart.
+        keep_ops: whether the ops of an ONNX file stay as they are even where the reader lacks them, or is known to compute
+            something else than the standard says: what took the file takes them.
         profile: what is to read the file: ``onnxruntime``, ``opencv`` (its dnn module), ``tensorrt-parser``, or the path of a
             TOML file that states what a reader takes. Whatever else is written is what onnxruntime runs; ``onnx`` is all of the
             standard, and such a model is run here by ONNX's own evaluator where onnxruntime refuses it.
@@ -95,6 +99,7 @@ class OnnxOptions(base.Options):
     checksum: bool = False
     metadata: bool = True
     keep_functions: bool = False
+    keep_ops: bool = False
     profile: str = Field(default="onnxruntime")
 
     @field_validator("opset")
@@ -150,7 +155,8 @@ class OnnxBackend(base.Backend):
         return load(cast(OnnxOptions, self.options).profile)
 
     def _probe_of(self, opset: int, profile: Profile | None = None) -> Probe:
-        return Probe(opset, cast(OnnxOptions, self.options).keep_functions, profile or self.profile)
+        options = cast(OnnxOptions, self.options)
+        return Probe(opset, options.keep_functions, profile or self.profile, options.keep_ops)
 
     @cached_property
     def _probe(self) -> Probe:
@@ -160,6 +166,9 @@ class OnnxBackend(base.Backend):
         if not self.profile.constant_nodes and plainer.is_known(node):
             return f"the profile {self.profile.name} takes no nodes of constants alone"
         return self._probe.reason(node)
+
+    def stays(self, node: Node) -> bool:
+        return self._probe.tried(node, native.of_whole) is None
 
     def remedy(self, node: Node) -> str | None:
         """The opset next to the chosen one at which the node is legal, an older one if there is any; or another reader."""
@@ -178,6 +187,8 @@ class OnnxBackend(base.Backend):
         return f"choose the profile {' or '.join(takers)}, if another runtime is to read the file" if takers else None
 
     def lower(self, b: Builder, node: Node) -> Sequence[Value] | None:
+        if isinstance(node.op, Whole):
+            return native.lowered(b, node) if self.stays(node) else None
         if self.profile.sizes == "known" and remedies.open_sizes(value for value in node.operands if value is not None):
             return None  # no other words help
         found: Any = plainer.lower(b, node) if not self.profile.plain else None
@@ -215,7 +226,7 @@ class OnnxBackend(base.Backend):
         self, graph: Graph, *, input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
     ) -> OnnxArtefact:  # fmt: skip
         options = cast(OnnxOptions, self.options)
-        e = Emitter(options.opset, graph.binders(), options.metadata, options.keep_functions, self.profile)
+        e = Emitter(options.opset, graph.binders(), options.metadata, options.keep_functions, self.profile, options.keep_ops)
         scope = Scope(graph, graph.name)
         e.noted = frozenset(graph.notes.values if graph.notes is not None else ())
         proto = scope.proto
@@ -231,8 +242,11 @@ class OnnxBackend(base.Backend):
         e.scopes.append(scope)
         # An input is an output by itself only where that is asked for by its very name.
         itself = {} if output_names is None else dict(zip(graph.inputs, inputs, strict=True))
-        named = zip(graph.outputs, wanted, strict=True)
-        outputs = e.body(graph, [name if itself.get(value) == name else e.unique(name) for value, name in named])
+        ends: dict[tuple[Value, str], str] = {}  # a file may list an output twice
+        for value, name in zip(graph.outputs, wanted, strict=True):
+            if (value, name) not in ends:
+                ends[value, name] = name if itself.get(value) == name else e.unique(name)
+        outputs = e.body(graph, [ends[end] for end in zip(graph.outputs, wanted, strict=True)])
         for value, name in zip(graph.outputs, outputs, strict=True):
             proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))
         model = onnx.ModelProto(ir_version=opsets.ir_version(options.opset), producer_name="isthmus")

@@ -19,7 +19,8 @@ from isthmus.ir.weights import Weight
 
 
 @emits("custom")
-def _custom(e: Emitter, node: Node, inputs: list[str | None]) -> Any:
+def named(e: Emitter, node: Node, inputs: list[str | None]) -> Any:
+    """A node that names its op."""
     attrs = node.attrs
     count = len(inputs) - len(attrs["captures"])
     outer = dict(zip(attrs["captures"], inputs[count:], strict=True))
@@ -37,13 +38,14 @@ def _check_opset(e: Emitter, versions: dict[str, int], domain: str, name: str) -
     opset = versions.get("")
     if domain or opset is None or opset == e.opset:
         return
-    before, after = (_since(name, version) for version in (opset, e.opset))
+    before, after = (since(name, version) for version in (opset, e.opset))
     if before != after:
         now = "is not there" if after is None else f"is another at opset {e.opset}"
         refuse(f"{name} stays as it is in the file, which is of opset {opset}, and {now}")
 
 
-def _since(name: str, opset: int) -> int | None:
+def since(name: str, opset: int) -> int | None:
+    """The opset of which an op of the standard is at an opset; None where there is none."""
     try:
         return int(onnx.defs.get_schema(name, opset, "").since_version)
     except onnx.defs.SchemaError:

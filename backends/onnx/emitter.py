@@ -66,6 +66,7 @@ class Emitter:
         profile: what is to read it.
         initializers: the constants that some node uses, by name.
         keep_functions: whether modules that were kept whole become functions.
+        keep_ops: whether the reader takes whatever ops the model came with.
         functions: these functions by name, the ones that others use first.
         domains: the domains that nodes are from.
         notes: what could not be carried over without harm, for the user.
@@ -77,11 +78,12 @@ class Emitter:
 
     def __init__(
         self, opset: int, binders: Binders, metadata: bool = True, keep_functions: bool = False,
-        profile: Profile | None = None,
+        profile: Profile | None = None, keep_ops: bool = False,
     ) -> None:  # fmt: skip
         self.opset = opset
         self.profile = profile or load("onnxruntime")
         self.keep_functions = keep_functions
+        self.keep_ops = keep_ops
         self.binders = binders
         self.initializers: dict[str, Weight] = {}
         self.functions: dict[str, Any] = {}
@@ -202,7 +204,7 @@ class Emitter:
         outputs: list[DType | None] = []
         if not domain:
             op_type, inputs, attrs = older.form(op_type, self.opset, inputs, attrs, self._contents)
-            outputs = self._check(op_type, inputs, attrs, results)
+            outputs = self.check(op_type, inputs, attrs, results)
         if self.probing:
             names = [f"{op_type}{len(self._types)}.{index}" for index in range(results)]
         else:
@@ -240,17 +242,6 @@ class Emitter:
             outputs.insert(index, "")
         self.domains.setdefault(domain, 1)
         self._append(op_type, base, inputs, outputs, domain, attrs)
-        return names
-
-    def native(
-        self, op_type: str, inputs: Sequence[str | None], results: int, absent: Sequence[int], attrs: dict[str, Any],
-    ) -> list[str]:  # fmt: skip
-        """Adds a node of the standard that is known to be in the form of this opset; see `untouched`. `results`: with those
-        that are absent."""
-        types = self._check(op_type, inputs, attrs, results)
-        names = self.untouched(op_type, inputs, results - len(absent), absent, "", attrs)
-        there = (types[min(index, len(types) - 1)] for index in range(results) if index not in absent)
-        self._types.update((name, type) for name, type in zip(names, there, strict=True) if type is not None)
         return names
 
     def _append(
@@ -291,7 +282,7 @@ class Emitter:
         if location.made_by:
             node.metadata_props.add(key="made_by", value=", ".join(location.made_by))
 
-    def _check(
+    def check(
         self, op_type: str, inputs: Sequence[str | None], attrs: dict[str, Any], results: int,
     ) -> list[DType | None]:  # fmt: skip
         """Holds the inputs against the op's signature; gives the element types of its results where they are known."""
@@ -495,7 +486,8 @@ class Emitter:
         if self.probing:
             return name
         name = plain(name)
-        inner = Emitter(self.opset, body.binders(), metadata=False, keep_functions=True, profile=self.profile)
+        inner = Emitter(self.opset, body.binders(), metadata=False, keep_functions=True, profile=self.profile,
+                        keep_ops=self.keep_ops)  # fmt: skip
         inner.functions, inner.domains, inner.notes = self.functions, self.domains, self.notes
         inner._named_by_module = False  # so that the functions of equal modules are equal
         proto = onnx.FunctionProto(domain=FUNCTIONS)

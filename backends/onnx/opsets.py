@@ -36,6 +36,10 @@ _STANDS_FOR: Final[dict[DType, DType]] = {dtypes.f16: dtypes.f32}
 _OVERFLOWS: Final = frozenset(("Softplus", "ReduceLogSumExp"))
 
 
+# Functions of the standard that it does not have, or that are made of such.
+_NO_FUNCTION: Final = frozenset(("Swish", "SwiGLU"))
+
+
 # The ops that functions are made of have kernels for these at least.
 _IN_FUNCTIONS: Final = frozenset((dtypes.f32, dtypes.i64, dtypes.i32, dtypes.bool_))
 
@@ -103,7 +107,8 @@ class Signature:
             self.runs, self.available = self.allowed, True
             return
         found = [types for first, last, types in kernels().get(self.name, ()) if _serves(first, last, self.version)]
-        self.available = bool(found) or schema.has_function or schema.has_context_dependent_function
+        function = schema.has_function or schema.has_context_dependent_function
+        self.available = bool(found) or (function and self.name not in _NO_FUNCTION)
         if not found:
             self.runs = dict.fromkeys(self.allowed, _IN_FUNCTIONS)
         else:

@@ -20,8 +20,10 @@ class Probe(Emitter):
 
     probing = True
 
-    def __init__(self, opset: int, keep_functions: bool = False, profile: Profile | None = None) -> None:
-        super().__init__(opset, {}, metadata=False, keep_functions=keep_functions, profile=profile)
+    def __init__(
+        self, opset: int, keep_functions: bool = False, profile: Profile | None = None, keep_ops: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(opset, {}, metadata=False, keep_functions=keep_functions, profile=profile, keep_ops=keep_ops)
         self.scopes.append(Scope(None))
 
     def reason(self, node: Node) -> str | None:

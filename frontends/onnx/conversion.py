@@ -353,9 +353,7 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
     for type in (value.type for value in results if value is not None):
         if isinstance(type, Tensor) and not all(0 <= dim <= LARGEST for dim in type.shape or () if isinstance(dim, int)):
             raise FileError("a size is negative or too large", op=op_of(proto), location=b.location, found=str(type))
-    if len(b.graph.symbols.assumptions) > assumed:
-        return results  # what was found equal on the way may be sizes within and around
-    return kept_whole(model, b, proto, inputs, results, before)
+    return kept_whole(model, b, proto, inputs, scope, results, before, assumed)
 
 
 def _take_back(b: Builder, before: Node | None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, MutableMapping, Sequence
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 import onnx
@@ -45,25 +46,35 @@ def opaque(
         FileError: a nested graph uses a name that nothing makes.
     """
     model.opaque.setdefault((domain_of(proto), proto.op_type), reason)
+    if known is None:
+        types = result_types(model, proto, inputs)
+    else:
+        types = [type for name, type in zip(proto.output, chain(known, repeat(Unknown())), strict=False) if name]
+    operands, attrs = named(model, b, proto, inputs, scope)
+    results = iter(b.emit("custom", operands, {**attrs, "types": types}).results)
+    return [next(results) if name else None for name in proto.output]
+
+
+def named(
+    model: Model, b: Builder, proto: Any, inputs: Sequence[Value | None], scope: MutableMapping[str, Value | None],
+) -> tuple[list[Value | None], dict[str, Any]]:  # fmt: skip
+    """The operands and attributes of a node that names an op of the file: a `custom` without its types, or a `whole`.
+
+    Raises:
+        FileError: a nested graph uses a name that nothing makes.
+    """
     graphs = [graph for each in proto.attribute for graph in _graphs(each)]
     captures = list(dict.fromkeys(name for graph in graphs for name in free_names(graph)))
     for name in captures:
         if scope.get(name) is None:
             raise FileError(f"a nested graph uses {name!r}, which nothing makes", op=op_of(proto), location=b.location)
-    if known is None:
-        types = result_types(model, proto, inputs)
-    else:
-        types = [type for name, type in zip(proto.output, known, strict=False) if name]
-    names = list(proto.output)
     domains = {domain_of(proto), *(domain_of(node) for graph in graphs for node in _walk(graph))}
-    node = b.emit("custom", [*inputs, *(scope[name] for name in captures)], {
-        "domain": domain_of(proto), "name": proto.op_type, "types": types, "captures": captures,
-        "absent": [index for index, name in enumerate(names) if not name],
+    return [*inputs, *(scope[name] for name in captures)], {
+        "domain": domain_of(proto), "name": proto.op_type, "captures": captures,
+        "absent": [index for index, name in enumerate(proto.output) if not name],
         "opsets": {domain: model.opsets.get(domain, 1) for domain in sorted(domains)},
         "attributes": {each.name: plain(model, each) for each in proto.attribute},
-    })  # fmt: skip
-    results = iter(node.results)
-    return [next(results) if name else None for name in names]
+    }  # fmt: skip
 
 
 def plain(model: Model, proto: Any) -> Any:

@@ -31,6 +31,7 @@ from isthmus.ir.ops import (
     slicing,
     spectral,
     strings,
+    whole,
 )
 
 __all__ = [
@@ -64,4 +65,5 @@ __all__ = [
     "slicing",
     "spectral",
     "strings",
+    "whole",
 ]

@@ -1,0 +1,96 @@
+"""Nodes of the standard that become several: kept whole, so that who has the very op can write it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from isthmus.frontends.onnx.names import domain_of
+from isthmus.frontends.onnx.opaque import named
+from isthmus.ir.builder import Builder
+from isthmus.ir.dims import resolve, symbols
+from isthmus.ir.graph import Graph, Node, Value
+from isthmus.ir.op import Trait
+from isthmus.ir.ops.control import own_symbols
+from isthmus.ir.ops.whole import needed
+from isthmus.ir.symbols import Assumption
+
+if TYPE_CHECKING:
+    from isthmus.frontends.onnx.conversion import Model
+
+STANDARD: Final = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
+SEEN_THROUGH: Final = frozenset(("Shape", "Size", "ConstantOfShape", "If", "Loop", "Scan"))
+"""Ops that become sizes, which go into the attributes of others, or nested graphs, in which passes have their own work."""
+MEANS_LESS: Final = frozenset((
+    "Binarizer", "BitCast", "BitShift", "Div", "Einsum", "Gemm", "Max", "Min", "Mod", "Pow", "RandomNormalLike",
+    "RandomUniformLike", "Range",
+))  # fmt: skip
+"""Ops that become one node, which is defined where the op is not: a target may need several to say that."""
+
+
+def kept_whole(
+    model: Model, b: Builder, proto: Any, inputs: Sequence[Value | None], scope: MutableMapping[str, Value | None],
+    results: Sequence[Value | None], before: Node | None, assumed: int,
+) -> Sequence[Value | None]:  # fmt: skip
+    """The results of a node of the standard, those of a `whole` where it became several nodes.
+
+    Args:
+        model: the model that it is of.
+        b: what built the nodes.
+        proto: the NodeProto.
+        inputs: its inputs.
+        scope: the values of the names that it sees.
+        results: what it became.
+        before: the last node in front of those that it became.
+        assumed: how many assumptions there were before it.
+    """
+    own = (domain_of(proto), proto.op_type, proto.overload) in model.functions
+    if own or domain_of(proto) not in STANDARD or proto.op_type in SEEN_THROUGH:
+        return results
+    nodes = _behind(b.graph, before)
+    ends = [value for name, value in zip(proto.output, results, strict=False) if name]
+    outputs = [value for value in ends if value is not None]
+    if len(outputs) < len(ends) or any(Trait.EFFECT in each.op.traits for node in nodes for each in _walk(node)):
+        return results
+    if not _may_be_several(proto, needed(nodes, outputs)):
+        return results
+    body = Graph("body", b.graph.symbols)
+    for node in nodes:
+        body.move(node, None)
+    body.set_outputs(outputs)
+    if _leaks(body, b.graph.symbols.assumptions[assumed:]):
+        body.set_outputs(())
+        for node in nodes:
+            b.graph.move(node, None)
+        return results
+    operands, attrs = named(model, b, proto, inputs, scope)
+    made = iter(b.emit("whole", operands, attrs, [body]).results)
+    return [next(made) if name else None for name in proto.output]
+
+
+def _behind(graph: Graph, before: Node | None) -> list[Node]:
+    """The nodes behind one, in order."""
+    found = []
+    for node in graph.reversed_nodes():
+        if node is before:
+            break
+        found.append(node)
+    return found[::-1]
+
+
+def _may_be_several(proto: Any, nodes: Sequence[Node]) -> bool:
+    """Whether targets may need several nodes to say what a node became."""
+    return len(nodes) > 1 or any(Trait.COARSE in node.op.traits or proto.op_type in MEANS_LESS for node in nodes)
+
+
+def _leaks(body: Graph, assumptions: Sequence[Assumption]) -> bool:
+    """Whether a size from around was found to be one that the body finds out."""
+    used = {symbol for each in assumptions for dim in (each.left, each.right) for symbol in symbols(dim)}
+    inner = own_symbols(body, []) if used else set()
+    return any(not inner.isdisjoint(symbols(resolve(symbol.dim))) for symbol in used - inner)
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    yield node
+    for region in node.regions:
+        yield from region.walk()

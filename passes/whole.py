@@ -1,0 +1,56 @@
+"""Ops that were kept whole, spelt out where that is better."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeAlias
+
+from isthmus.ir.builder import decompose
+from isthmus.ir.graph import Graph, Node
+from isthmus.ir.ops.whole import Whole, needed
+from isthmus.passes.replace import disagreement, settle
+
+Question: TypeAlias = Callable[[Node], bool]
+
+
+class SpellOut:
+    """Puts the bodies of ops that were kept whole in place of them: of those that come to one node by now, and of those that a
+    target has not.
+
+    Args:
+        stays: whether a target has the op of a `whole`; all by default.
+        takes: whether it takes a node as it is, so that one need not stay whole which comes to it alone; all by default.
+    """
+
+    name = "spell_out"
+
+    def __init__(self, stays: Question = lambda node: True, takes: Question = lambda node: True) -> None:
+        self.stays = stays
+        self.takes = takes
+        self.counts: Counter[str] = Counter()
+
+    def apply(self, graph: Graph) -> None:
+        """Spells out, in nested graphs too."""
+        changed = False
+        for node in graph.walk():
+            if isinstance(node.op, Whole) and not (self.stays(node) and self._is_long(node)) and _spelt(node):
+                self.counts[node.attrs["name"]] += 1
+                changed = True
+        if changed:
+            settle(graph)
+
+    def _is_long(self, node: Node) -> bool:
+        (body,) = node.regions
+        nodes = needed(body.nodes, body.outputs)
+        return len(nodes) > 1 or not all(map(self.takes, nodes))
+
+
+def _spelt(node: Node) -> bool:
+    """Puts the body in the place of a node, where the types agree."""
+    values = decompose(node)
+    assert values is not None
+    if any(disagreement(old, new) for old, new in zip(node.results, values, strict=True) if old.uses):
+        return False
+    node.replace_by(values)
+    return True
