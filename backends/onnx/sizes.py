@@ -78,7 +78,8 @@ class Sizes(SizeArithmetic[str]):
         return any(dim in scope.sizes for scope in self.e.scopes)
 
     def _cached(self, key: object, make: Callable[[], str], dims: Sequence[Dim]) -> str:
-        """What `make` emits, once, in the outermost graph in which all symbols are bound."""
+        """What `make` emits, once, in the outermost graph in which all symbols are bound; what may divide by 0, where it is
+        needed: the branch that needs it may not be taken."""
         e = self.e
         depth = self._depth_of(dims)
         found = e.scopes[depth].sizes.get(key)
@@ -90,6 +91,8 @@ class Sizes(SizeArithmetic[str]):
         return found
 
     def _depth_of(self, dims: Sequence[Dim]) -> int:
+        if any(map(_may_fail, dims)):
+            return len(self.e.scopes) - 1
         return max((self._depth(symbol) for dim in dims for symbol in symbols(dim)), default=0)
 
     def _depth(self, symbol: Symbol) -> int:
@@ -239,3 +242,15 @@ def target_shape(source: Sequence[Dim] | None, target: Sequence[Dim], allow_zero
         if all(positive[axis] for axis in rest):
             return [0 if axis in kept else dim for axis, dim in enumerate(target)], False
     return list(target), allow_zero
+
+
+def _may_fail(dim: Dim) -> bool:
+    """Whether a size divides by what may be 0."""
+    if isinstance(dim, int):
+        return False
+    functions = [atom for monomial, _ in dim.terms for atom in monomial if isinstance(atom, Function)]
+    return any(
+        (each.kind in ("floordiv", "mod") and bounds(each.args[1])[0] <= 0 <= bounds(each.args[1])[1])
+        or any(map(_may_fail, each.args))
+        for each in functions
+    )

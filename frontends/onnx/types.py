@@ -109,7 +109,8 @@ class Dims:
         if proto.HasField("dim_value"):
             size = int(proto.dim_value)
             if size < 0:
-                raise FileError(f"{what} has a size of {size}", expected="0 or more")
+                raise FileError(f"{what} has a size of {size}", expected="0 or more",
+                                remedy="let the file give a size that may vary no number, or a name (dim_param)")  # fmt: skip
             return size
         return self.of_name(proto.dim_param) if proto.dim_param else self.symbols.fresh("u")
 

@@ -383,7 +383,7 @@ def test_refusals_come_together_and_say_why(m: Model) -> None:
         m.emit(y, z, opset=17)
     text = str(caught.value)
     assert "2 operations cannot be carried over to onnx" in text
-    assert "bitcast: it needs opset 26" in text
+    assert "bitcast (2 times): it needs opset 26" in text
     assert "model.py:7" in text
     assert "model.py:8" in text
 

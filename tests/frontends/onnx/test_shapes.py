@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from onnx_models import agrees, f32, i64, imported, model, text
 
+import isthmus
 from isthmus.errors import FileError
 from isthmus.ir import parse
 
@@ -253,3 +254,31 @@ def test_only_what_every_run_reshapes_is_known_not_to_be_empty() -> None:
           else_branch = h () => (float[R] q) <int64[1] all = {-1}> { q = Reshape(x, all) }>
     }""")
     assert "symbol N in [0, inf]" in text(proto)
+
+
+def test_a_quotient_by_a_size_that_may_be_0_is_computed_only_where_it_is_needed() -> None:
+    proto = model("""(bool c, float[K, 3] x, float[A, B] y) => (float[P, Q] z) <int64[1] rest = {-1}> {
+        k = Shape<end = 1>(x)
+        z = If(c) <then_branch = t () => (float[I, J] u) { s = Concat<axis = 0>(k, rest) u = Reshape(y, s) },
+                   else_branch = e () => (float[A, B] v) { v = Relu(y) }>
+    }""")
+    agrees(proto, [np.bool_(True), f32(2, 3), f32(4, 5)], [np.bool_(False), f32(0, 3), f32(4, 5)])
+
+
+def test_a_negative_size_of_an_input_comes_with_a_remedy() -> None:
+    proto = model("(float[2, 3] x) => (float y) { y = Relu(x) }")
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
+    with pytest.raises(FileError, match="the input 'x' has a size of -1") as caught:
+        imported(proto)
+    assert caught.value.remedy is not None
+    assert "dim_param" in caught.value.remedy
+
+
+@pytest.mark.parametrize("opset", [9, 17])
+def test_an_output_that_is_listed_twice(opset: int) -> None:
+    """Checker and runtimes take such files; a dict of outputs has it once."""
+    proto = model("(float[2] x) => (float[2] y, float[2] y, float[2] x, float[2] x, float[2] z) { y = Relu(x) z = Neg(x) }", 17)
+    net = isthmus.compile(proto, opset=opset)
+    assert [each.name for each in net.artefact.model.graph.output] == ["y", "y", "x", "x", "z"]  # type: ignore[attr-defined]
+    found = net.artefact.run([np.float32([-1, 2])])
+    assert [array.tolist() for array in found] == [[0, 2], [0, 2], [-1, 2], [-1, 2], [1, -2]]
