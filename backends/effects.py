@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from isthmus.ir.dims import Symbol
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Trait
-
-EFFECTS: Final = frozenset(("check", "print"))
 
 
 def left_out(graph: Graph, binders: Mapping[Symbol, tuple[Value, Any]]) -> set[Node]:
@@ -19,7 +17,7 @@ def left_out(graph: Graph, binders: Mapping[Symbol, tuple[Value, Any]]) -> set[N
         graph: the graph.
         binders: what binds each symbol; such a node stays.
     """
-    found = {node for node in graph.nodes if node.op.name in EFFECTS}
+    found = {node for node in graph.nodes if node.op.has_effect}
     if not found:
         return found
     binding = {value for value, _ in binders.values()}
@@ -33,5 +31,5 @@ def left_out(graph: Graph, binders: Mapping[Symbol, tuple[Value, Any]]) -> set[N
 
 def notes(nodes: Iterable[Node], target: str) -> list[str]:
     """What the user is told about those among nodes that are checks and prints."""
-    found = [(node.op.name, node.attrs["message"] or "without a message", node) for node in nodes if node.op.name in EFFECTS]
+    found = [(node.op.name, node.attrs["message"] or "without a message", node) for node in nodes if node.op.has_effect]
     return [f"a {name} was left out, since {target} has none: {message} ({node.location})" for name, message, node in found]
