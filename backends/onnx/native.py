@@ -76,6 +76,7 @@ _UNLIKE: Final[dict[str, tuple[Callable[[Node], bool], str]]] = {
     "MaxUnpool": (lambda node: _input(node, 2) is None, "takes indices to be of the wanted shape, not of the pooled one"),
     "OneHot": (_no_bf16, "has no kernel for OneHot on bf16"),
     "Resize": (_corners_by_sizes, "aligns corners by sizes that are rounded"),
+    "Split": (lambda node: not node.attrs["absent"], "ends the process where a part has no name"),
 }  # fmt: skip
 """Where onnxruntime gives other results than the standard, or none: what holds where it does not, and what it does."""
 
