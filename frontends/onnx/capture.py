@@ -199,8 +199,7 @@ def capture(
         f"{', '.join(ops)} {'stay opaque nodes' if len(ops) > 1 else 'stays an opaque node'}: {why}"
         for why, ops in imported.opaque_ops().items()
     ]
-    if proto.training_info:
-        notes.append("what the file says of training is left out")
+    notes += _changes(proto)
     captured = OnnxCaptured(
         graph, _renamed(names, input_names, "input"), _renamed(imported.output_names, output_names, "output"), notes,
         {"import": time.perf_counter() - began}, weights=list(graph.weights()), growth=0.0,
@@ -213,6 +212,17 @@ def capture(
         if examples.get(value.name) is not None:
             _hint(value, examples[value.name])
     return captured
+
+
+def _changes(proto: Any) -> list[str]:
+    """What of a file does not come back as it was."""
+    sparse = [each.values.name for each in proto.graph.sparse_initializer]
+    told = {
+        "what the file says of training is left out": proto.training_info,
+        "what the file says of devices is left out": proto.configuration,
+        f"the sparse constants {', '.join(sparse)} are written out, as what infers shapes wants them": sparse,
+    }
+    return [text for text, found in told.items() if found]
 
 
 def _renamed(names: Sequence[str], given: Sequence[str] | None, what: str) -> list[str]:

@@ -89,3 +89,11 @@ def test_older_files_have_doc_strings_alone() -> None:
 
 def test_notes_are_no_part_of_the_text() -> None:
     assert "the first layer" not in str(isthmus.compile(model()).graph)
+
+
+def test_what_of_a_file_is_left_out_is_told() -> None:
+    proto = model(ir=11)
+    proto.configuration.add(name="two", num_devices=2)
+    proto.training_info.add()
+    found = set(isthmus.compile(proto).report.notes)
+    assert {f"what the file says of {what} is left out" for what in ("training", "devices", "the quantization of d")} <= found
