@@ -11,6 +11,7 @@ from isthmus.backends.caffe.dialect import Dialect
 from isthmus.backends.caffe.layers import Blob, Layer, rank_of, say
 from isthmus.backends.caffe.schema import Message
 from isthmus.backends.caffe.wire import blob
+from isthmus.backends.names import Names
 from isthmus.ir.dims import Dim, hint
 from isthmus.ir.errors import Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
@@ -42,8 +43,7 @@ class Net:
         self.shapes: list[tuple[Dim, ...]] = [value.tensor.shape or () for value in graph.outputs]
         self.input_shapes: list[tuple[Dim, ...]] = [value.tensor.shape or () for value in graph.inputs]
         self.locations: dict[str, str] = {}
-        self._taken: set[str] = set()
-        self._counts: dict[str, int] = {}
+        self._taken = Names(second=2)
         self._names: dict[Value | Blob, str] = {}
         self._raised: set[str] = set()
         for value, name in zip(graph.inputs, inputs, strict=True):
@@ -72,14 +72,7 @@ class Net:
 
     def unique(self, name: str) -> str:
         """The name, as readers take it, with a number where something has it already."""
-        base = clean(name)
-        found, number = base, self._counts.get(base, 1)
-        while found in self._taken:
-            number += 1
-            found = f"{base}_{number}"
-        self._counts[base] = number
-        self._taken.add(found)
-        return found
+        return self._taken.unique(clean(name))
 
     def node(self, node: Node, wanted: dict[Value, str]) -> None:
         """Adds a node's layers. A result that is an output, and the first top of its layer, has the output's name."""

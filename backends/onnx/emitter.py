@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from isthmus.backends import effects
+from isthmus.backends.names import Names
 from isthmus.backends.onnx import older, opsets, table
 from isthmus.backends.onnx.attributes import add_attribute, plain
 from isthmus.backends.onnx.kernels import element
@@ -99,31 +100,20 @@ class Emitter:
         self._types: dict[str, DType] = {}
         self._shapes: dict[str, tuple[Dim, ...]] = {}
         self._fixed: set[str] = set()  # names of what constants alone give
-        self._taken: set[str] = set()
-        self._counters: dict[str, int] = {}
+        self._value_names = Names()
+        self._node_names = Names()
         self._constants: dict[object, str] = {}
         self._contents: dict[str, Weight] = {}
         self._fresh: dict[str, tuple[Any, int]] = {}
         self._pinned: set[str] = set()
         self._wanted: dict[Value, str] = {}
         self._location: Location = UNKNOWN
-        self._node_names: set[str] = set()
-        self._node_counters: dict[str, int] = {}
 
     # ---- names
 
     def unique(self, base: str) -> str:
         """A name that nothing has yet: `base`, or `base` and a number."""
-        base = plain(base)
-        if base not in self._taken:
-            self._taken.add(base)
-            return base
-        number = self._counters.get(base, 1)
-        while (name := f"{base}_{number}") in self._taken:
-            number += 1
-        self._counters[base] = number + 1
-        self._taken.add(name)
-        return name
+        return self._value_names.unique(plain(base))
 
     def name(self, value: Value) -> str:
         """The name of a value that was emitted before, or of a constant."""
@@ -256,7 +246,7 @@ class Emitter:
                 name_here = self.unique(used) if own else used
                 filled[index], self.initializers[name_here] = name_here, self._contents[used]
         scope = self.scopes[-1]
-        label = self._node_name(name)
+        label = self._node_names.unique(name)
         node = scope.proto.node.add(op_type=op_type, name=label, input=filled, output=outputs, domain=domain or None)
         for key, value in attrs.items():
             if value is not None:
@@ -360,17 +350,8 @@ class Emitter:
     def _name_node(self, made: Any, location: Location) -> None:
         """Gives a node that comes from one of a file, rather than from a line of code, that one's name; one node alone."""
         if location.function and not location.line and (name := plain(location.function)) not in self._node_names:
-            self._node_names.discard(made.name)
-            made.name = self._node_name(name)
-
-    def _node_name(self, base: str) -> str:
-        """A name that no node has yet: `base`, or `base` and a number."""
-        name = base
-        while name in self._node_names:
-            number = self._node_counters[base] = self._node_counters.get(base, 0) + 1
-            name = f"{base}_{number}"
-        self._node_names.add(name)
-        return name
+            self._node_names.give_back(made.name)
+            made.name = self._node_names.unique(name)
 
     def _tell_sizes(self, value: Value, name: str) -> None:
         """Writes down a type with symbolic sizes: a runtime that does not know that two are equal fuses less; and that of a

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, cast
 from pydantic import BaseModel, Field, field_validator
 
 from isthmus.backends import base, widen
+from isthmus.backends.names import Names
 from isthmus.backends.tensorrt import (
     control,
     elementwise,
@@ -136,14 +137,14 @@ class TensorRTBackend(base.Backend):
         sizes = profiles.ranges(graph, self._own.min, self._own.opt, self._own.max, e.note)
         config = self._config(builder)
         profile = builder.create_optimization_profile()
-        names = input_names or _unique([value.name or "input" for value in graph.inputs])
+        taken = Names(taken=input_names or ())
+        names = input_names or [taken.unique(value.name or "input") for value in graph.inputs]
         for value, name in zip(graph.inputs, names, strict=True):
             e.define(value, e.cast(_input(trt, network, value, name, profile, sizes), value.tensor.dtype))
         if sizes:
             config.add_optimization_profile(profile)
         outputs = e.body(graph)
-        taken = {network.get_input(index).name for index in range(network.num_inputs)}
-        wanted = output_names or _unique([value.name or "output" for value in graph.outputs], taken)
+        wanted = output_names or [taken.unique(value.name or "output") for value in graph.outputs]
         _mark(e, graph.outputs, outputs, wanted)
         artefact = TensorRTArtefact(trt, builder, network, config, profile, e.kept, self._own)
         artefact.notes += e.notes
@@ -187,16 +188,3 @@ def _mark(e: Emitter, values: Sequence[Value], outputs: Sequence[Any], names: Se
         tensor.name = name
         marked.add(name)
         e.network.mark_output(tensor)
-
-
-def _unique(names: Sequence[str], taken: set[str] | None = None) -> list[str]:
-    found: dict[str, None] = dict.fromkeys(taken or ())
-    fresh = []
-    for name in names:
-        number, new = 0, name
-        while new in found:
-            number += 1
-            new = f"{name}_{number}"
-        found[new] = None
-        fresh.append(new)
-    return fresh

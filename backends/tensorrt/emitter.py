@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from isthmus.backends import effects
+from isthmus.backends.names import Names
 from isthmus.backends.tensorrt import library, table
 from isthmus.backends.tensorrt.sizes import Sizes
 from isthmus.backends.tensorrt.table import Refused, Remedy, refuse
@@ -57,7 +58,7 @@ class Emitter:
         self._tensors: dict[Value, Any] = {}
         self._constants: dict[object, Any] = {}
         self._handles: dict[str, Weight] = {}  # by the names of their tensors
-        self._counters: dict[str, int] = {}
+        self._layer_names = Names(second=2)
         self._location: Location = UNKNOWN
 
     # ---- layers
@@ -109,8 +110,7 @@ class Emitter:
         location = self._location
         kind = layer.type.name.lower()
         base = f"{location.module}/{kind}" if location.module else kind
-        number = self._counters[base] = self._counters.get(base, 0) + 1
-        layer.name = base if number == 1 else f"{base}_{number}"
+        layer.name = self._layer_names.unique(base)
         made = f" by {', '.join(location.made_by)}" if location.made_by else ""
         if location:
             layer.metadata = f"{location}{made}"
