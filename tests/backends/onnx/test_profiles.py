@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 import torch.nn.functional as F
@@ -280,3 +281,15 @@ def test_built_in_profiles(name: str) -> None:
     assert found.name == name
     assert found.plain == (name in ("onnxruntime", "onnx"))
     assert found.opset(opsets.DEFAULT) is None
+
+
+def test_inputs_that_are_outputs_in_opencv(opencv: Reader) -> None:
+    """By their own names, as in a file, and by others."""
+    file = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[2,3,6,8] x) => (float[2,3,6,8] x, float[2,3,6,8] z) { z = Relu (x) }""")
+    code = Model(lambda x: (x, x.relu(), x))
+    for net in (isthmus.compile(file, profile="opencv"), isthmus.compile(code, X, profile="opencv")):
+        found = ask(opencv, net, (X,))
+        assert found is not None
+        assert len(found) >= 2
+        assert all(np.array_equal(each, want) for each, want in zip(found, (X, X.relu(), X), strict=False))
