@@ -9,6 +9,8 @@ from typing import TypeAlias
 from isthmus.ir.builder import decompose
 from isthmus.ir.graph import Graph, Node
 from isthmus.ir.ops.whole import Whole, needed
+from isthmus.ir.symbols import Symbols
+from isthmus.ir.types import Tensor, Type
 from isthmus.passes.replace import disagreement, settle
 
 Question: TypeAlias = Callable[[Node], bool]
@@ -48,9 +50,20 @@ class SpellOut:
 
 def _spelt(node: Node) -> bool:
     """Puts the body in the place of a node, where the types agree."""
+    assert node.graph is not None
     values = decompose(node)
     assert values is not None
-    if any(disagreement(old, new) for old, new in zip(node.results, values, strict=True) if old.uses):
-        return False
+    for old, new in zip(node.results, values, strict=True):
+        if old.uses and disagreement(old, new) is not None and not _same_sizes(node.graph.symbols, old.type, new.type):
+            return False
     node.replace_by(values)
     return True
+
+
+def _same_sizes(symbols: Symbols, old: Type, new: Type) -> bool:
+    """Lets the sizes of a result be those that the body finds out: they are of the same tensor."""
+    if not isinstance(old, Tensor) or not isinstance(new, Tensor) or old.dtype is not new.dtype:
+        return False
+    if old.shape is None or new.shape is None or len(old.shape) != len(new.shape):
+        return False
+    return all(symbols.know(mine, theirs) for mine, theirs in zip(new.shape, old.shape, strict=True))

@@ -10,7 +10,8 @@ from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.table import emits, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import bounds
+from isthmus.ir.dims import bounds, product, same
+from isthmus.ir.dtypes import DType
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.op import Trait
 
@@ -31,52 +32,62 @@ def of_whole(e: Emitter, node: Node, inputs: list[str | None]) -> Any:
     return found
 
 
+_I64: Final = (dtypes.i64,)
+
+
 def _input(node: Node, index: int) -> Value | None:
     return node.operands[index] if index < len(node.operands) else None
 
 
-def _batch_is_second(node: Node) -> bool:
-    return not node.attrs["attributes"].get("layout")
+def _given(node: Node, attribute: str) -> Any:
+    return node.attrs["attributes"].get(attribute)
+
+
+def _elements(node: Node, *places: int, rank: int = 1) -> bool:
+    """Whether each of these inputs, where it is there, has one element, or no more axes than that."""
+    found = (value for place in places if (value := _input(node, place)) is not None)
+    return all(same(product(x.tensor.shape or ()), 1) is True if rank == 0 else x.tensor.rank <= rank for x in found)
+
+
+def _dtypes(node: Node, *allowed: Sequence[DType]) -> bool:
+    """Whether the inputs are of these element types."""
+    return all(x is None or x.tensor.dtype in kinds for x, kinds in zip(node.operands, allowed, strict=False))
 
 
 def _some(node: Node) -> bool:
-    x = node.operands[0]
-    assert x is not None
-    return x.tensor.dtype.kind != "bool" or all(bounds(dim)[0] >= 1 for dim in x.tensor.shape or ())
+    x = _input(node, 0)
+    return x is None or x.tensor.dtype.kind != "bool" or all(bounds(dim)[0] >= 1 for dim in x.tensor.shape or ())
 
 
-def _mask_and_scores(node: Node) -> bool:
-    """Without scores of what is hidden, and without lengths beside a mask."""
-    masked = _input(node, 3) is not None
-    return not (node.attrs["attributes"].get("is_causal") and len(node.results) > 3) and not (masked and _input(node, 6))
-
-
-def _one_zero_point(node: Node) -> bool:
-    zero = _input(node, 3)
-    return zero is None or zero.tensor.shape in ((), (1,))
-
-
-def _no_bf16(node: Node) -> bool:
-    values = _input(node, 2)
-    return values is None or values.tensor.dtype is not dtypes.bf16
-
-
-def _corners_by_sizes(node: Node) -> bool:
-    scales = _input(node, 2)
-    return scales is None or node.attrs["attributes"].get("coordinate_transformation_mode") != "align_corners"
+def _mask_of_keys(node: Node) -> bool:
+    """With a mask, if any, as long as all keys, which nothing else hides; and without scores of what is hidden."""
+    mask, key, past = (_input(node, place) for place in (3, 1, 4))
+    if _given(node, "is_causal") and len(node.results) > 3:
+        return False
+    if mask is None or key is None:
+        return True
+    length = key.tensor.shape[-2] + (0 if past is None else past.tensor.shape[-2])  # type: ignore[index]
+    return _input(node, 6) is None and mask.tensor.rank >= 2 and same(mask.tensor.shape[-1], length) is True  # type: ignore[index]
 
 
 _ROUGH: Final = (lambda node: False, "adds up more roughly than the standard's own tests allow")
-_LAYOUT: Final = (_batch_is_second, "takes no batches in front of time")
+_LAYOUT: Final = (lambda node: not _given(node, "layout"), "takes no batches in front of time")
 _NONE: Final = (_some, "takes no bools of which there are none")
+_ONE_BY_ONE: Final = "takes one scale and zero point for all rows, and no others than one for each column"
 _UNLIKE: Final[dict[str, tuple[Callable[[Node], bool], str]]] = {
-    "Attention": (_mask_and_scores, "gives scores of what is hidden, and takes no lengths beside a mask"),
-    "ConvInteger": (_one_zero_point, "takes one zero point for all weights"),
+    "Attention": (_mask_of_keys, "takes masks of all keys alone, without lengths, and gives scores of what is hidden"),
+    "Bernoulli": (lambda node: False, "may give 0 where 1 is certain"),
+    "ConvInteger": (lambda node: _elements(node, 3, rank=0), "takes one zero point for all weights"),
+    "ConvTranspose": (lambda node: _given(node, "output_shape") is None, "gives no shapes that the convolution does not reach"),
     "DFT": _ROUGH, "STFT": _ROUGH, "GRU": _LAYOUT, "LSTM": _LAYOUT, "RNN": _LAYOUT, "ReduceMax": _NONE, "ReduceMin": _NONE,
+    "MatMulInteger": (lambda node: _elements(node, 2, rank=0) and _elements(node, 3), _ONE_BY_ONE),
     "MaxUnpool": (lambda node: _input(node, 2) is None, "takes indices to be of the wanted shape, not of the pooled one"),
-    "OneHot": (_no_bf16, "has no kernel for OneHot on bf16"),
-    "Resize": (_corners_by_sizes, "aligns corners by sizes that are rounded"),
-    "Split": (lambda node: not node.attrs["absent"], "ends the process where a part has no name"),
+    "OneHot": (lambda node: _dtypes(node, _I64, _I64, (dtypes.f32, dtypes.i64)), "has no kernel for OneHot on these types"),
+    "QLinearMatMul": (lambda node: _elements(node, 1, 2, 6, 7, rank=0) and _elements(node, 4, 5), _ONE_BY_ONE),
+    "Resize": (
+        lambda node: _input(node, 2) is None or _given(node, "coordinate_transformation_mode") != "align_corners",
+        "aligns corners by sizes that are rounded",
+    ),
 }  # fmt: skip
 """Where onnxruntime gives other results than the standard, or none: what holds where it does not, and what it does."""
 

@@ -24,12 +24,12 @@ from isthmus.ir.op import Trait
 from isthmus.ir.printer import attribute_text
 from isthmus.ir.testing import agree
 from isthmus.ir.types import Tensor
-from isthmus.passes import cleanup_passes, default_passes, legalize, run_passes
+from isthmus.passes import SpellOut, cleanup_passes, default_passes, legalize, run_passes
 
 
 def settled(graph: Graph, backend: OnnxBackend) -> Graph:
-    """A graph as it is just before it is emitted."""
-    run_passes(graph, default_passes())
+    """A graph as it is just before it is emitted, with nothing kept whole."""
+    run_passes(graph, [SpellOut(lambda node: False), *default_passes()])
     legalize(graph, backend)
     run_passes(graph, cleanup_passes())
     return graph
