@@ -13,7 +13,6 @@ from isthmus.ir.dims import Dim, bounds, floordiv, maximum, minimum, product, re
 from isthmus.ir.dtypes import i64
 from isthmus.ir.errors import InferError
 from isthmus.ir.graph import Graph, Node, Value
-from isthmus.ir.op import Trait
 from isthmus.ir.ops.shape import broadcast_dims, kept
 from isthmus.ir.ops.whole import Whole, told
 from isthmus.ir.types import Tensor
@@ -53,8 +52,7 @@ class DimArithmetic:
                         known[result] = elements
             if not follows and node.op.name not in _STATIC:
                 continue
-            b = Builder(node.graph, node, node.location.by(f"{self.name}.{node.op.name}"))
-            new = self._static(b, node, known) or self._simple(b, node, known)
+            new = self._static(node, known) or self._simple(node, known)
             if new is not None:
                 if new.producer is not None and new not in known and node.results[0] in known:
                     known[new] = known[node.results[0]]
@@ -67,7 +65,8 @@ class DimArithmetic:
 
     def _follow(self, node: Node, known: dict[Value, Elements]) -> bool:
         """Notes the elements of the results, where they are known. True when there are some."""
-        if not any(_followed(result) for result in node.results):
+        followed = [result for result in node.results if _followed(result)]
+        if not followed:
             return False
         operands = [None if operand is None else known.get(operand) for operand in node.operands]
         try:
@@ -75,36 +74,42 @@ class DimArithmetic:
         except InferError:  # it comes to an expression that is too large
             return False
         for result, elements in zip(node.results, found or (), strict=False):
-            if elements is not None and _followed(result):
-                known[result] = tuple(map(resolve, elements))
-        return any(result in known for result in node.results)
+            if elements is not None and result in followed:
+                known[result] = tuple(dim if dim.__class__ is int else resolve(dim) for dim in elements)
+        return any(result in known for result in followed)
 
-    def _static(self, b: Builder, node: Node, known: dict[Value, Elements]) -> Value | None:
+    def _builder(self, node: Node) -> Builder:
+        """Builds in front of a node."""
+        assert node.graph is not None
+        return Builder(node.graph, node, node.location.by(f"{self.name}.{node.op.name}"))
+
+    def _static(self, node: Node, known: dict[Value, Elements]) -> Value | None:
         """The form of a data-shaped op whose sizes are known."""
         form = _STATIC.get(node.op.name)
         if form is None:
             return None
         elements = [known[operand] for operand in node.operands if operand in known]
         before = node.previous
-        new = form(b, node, elements)
+        new = form(self._builder(node), node, elements)
         if new is not None and disagreement(node.results[0], new) is not None:
             while node.previous is not None and node.previous is not before:
                 node.previous.erase()
             return None
         return new
 
-    def _simple(self, b: Builder, node: Node, known: dict[Value, Elements]) -> Value | None:
+    def _simple(self, node: Node, known: dict[Value, Elements]) -> Value | None:
         """A constant or a `size` for a value that comes to dims."""
         result = node.results[0] if len(node.results) == 1 else None
         elements = known.get(result) if result is not None else None
-        if result is None or elements is None or not result.uses or node.op.name == "bind" or Trait.CONSTANT in node.op.traits:
+        if result is None or elements is None or not result.uses or node.op.name == "bind" or node.op.is_constant:
             return None
         type = result.tensor
         if all(isinstance(dim, int) for dim in elements):
             shape = tuple(int(dim) for dim in type.shape or () if isinstance(dim, int))
-            return b.constant(np.array(elements, type.dtype.numpy).reshape(shape))
+            return self._builder(node).constant(np.array(elements, type.dtype.numpy).reshape(shape))
         if type.shape != () or type.dtype.kind == "bool" or node.op.name == "size" or _is_cast_size(node):
             return None
+        b = self._builder(node)
         value = b.size(elements[0])
         return value if type.dtype is i64 else b.cast(value, dtype=type.dtype)
 
