@@ -312,6 +312,11 @@ class Graph:
             while node is not None and node.graph is not self:
                 node = node._previous
 
+    @property
+    def last(self) -> Node | None:
+        """The last node."""
+        return self._last
+
     def walk(self) -> Iterator[Node]:
         """The nodes in order, those of nested graphs after the node that holds them."""
         stack = [self.nodes]

@@ -394,6 +394,11 @@ class Op:
         return Trait.PURE in self.traits and not self.traits & (Trait.RANDOM | Trait.EFFECT)
 
     @cached_property
+    def is_coarse(self) -> bool:
+        """Whether the op says what the author meant, in finer ops."""
+        return Trait.COARSE in self.traits
+
+    @cached_property
     def has_effect(self) -> bool:
         """Whether something happens besides the results."""
         return Trait.EFFECT in self.traits

@@ -116,6 +116,7 @@ class Conversion:
         model: the model that it is of.
         b: builds the IR's nodes.
         proto: the NodeProto.
+        domain: its domain; the standard one is empty.
         scope: the values of the names that the node sees, for nested graphs.
     """
 
@@ -123,13 +124,14 @@ class Conversion:
         self.model = model
         self.b = b
         self.proto = proto
+        self.domain = domain_of(proto)
         self.scope = scope
         self.regions: list[Graph] = []
 
     @property
     def opset(self) -> int:
         """The opset of the node's domain."""
-        return self.model.opsets.get(domain_of(self.proto), 1)
+        return self.model.opsets.get(self.domain, 1)
 
     @property
     def wanted(self) -> list[bool]:
@@ -173,7 +175,7 @@ class Conversion:
         them; None for another."""
         content = self.known(value)
         if content is not None and content.dtype.kind in "iu":
-            return tuple(int(number) for number in content.reshape(-1))
+            return tuple(content.reshape(-1).tolist())
         assumed = len(self.b.graph.symbols.assumptions)
         if assumed not in self.model.followed:
             self.model.followed.clear()  # more is known of sizes by now
@@ -235,6 +237,10 @@ class Conversion:
         raise Opaque(reason)
 
 
+A: Final = onnx.AttributeProto
+_NUMBERS: Final = {A.INT: "i", A.FLOAT: "f", A.INTS: "ints", A.FLOATS: "floats"}
+
+
 def attribute(model: Model, proto: Any) -> Any:
     """An attribute's content: a number, a text, a tuple, a weight, or a GraphProto.
 
@@ -242,7 +248,9 @@ def attribute(model: Model, proto: Any) -> Any:
         FileError: it is of another kind than it says.
     """
     kind = proto.type
-    A = onnx.AttributeProto
+    if (field := _NUMBERS.get(kind)) is not None and not proto.ref_attr_name:
+        found = getattr(proto, field)
+        return tuple(found) if kind in (A.INTS, A.FLOATS) else found
     if kind == A.STRING:
         return proto.s.decode("utf-8", "surrogateescape")
     if kind == A.STRINGS:
@@ -287,28 +295,29 @@ def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: Scope,
     """
     made = scope.maps[0] if isinstance(scope, ChainMap) else scope
     for index, proto in enumerate(protos):
-        check_texts(proto.name, proto.op_type, proto.domain, proto.overload, proto.doc_string, *proto.input, *proto.output)
-        b.location = Location(model.where, 0, proto.name or proto.op_type)
+        name, doc, named, outs = proto.name, proto.doc_string, list(proto.input), list(proto.output)
+        check_texts(name, proto.op_type, proto.domain, proto.overload, doc, *named, *outs)
+        b.location = Location(model.where, 0, name or proto.op_type)
         if model.calling or model.depth:
             model.counted[0] += 1
             if model.counted[0] > FEW and model.counted[0] > model.most():
                 raise FileError(f"functions and nested graphs come to more than {model.most()} nodes", location=b.location)
-        if proto.name and (proto.doc_string or proto.metadata_props):
-            model.notes[proto.name] = note_of(proto)
+        if name and (doc or proto.metadata_props):
+            model.notes[name] = note_of(proto)
         inputs = []
-        for name in proto.input:
+        for name in named:
             if name and name not in scope:
                 raise FileError(f"the input {name!r} is made by no node before it", op=op_of(proto), location=b.location,
                                 remedy="sort the nodes, or add the missing one")  # fmt: skip
             inputs.append(scope[name] if name else None)
-        before = next(b.graph.reversed_nodes(), None)
+        before = b.graph.last
         results = _convert(model, b, proto, inputs, scope)
         if proto.op_type == "If" and model.forks < MOST_FORKS and forks(proto, results, rest := protos[index + 1 :]):
             _take_back(b, before)
             whole = going_on(proto, rest, [name for name in outputs if name not in scope])
             convert_nodes(replace(model, forks=model.forks + 1), b, [whole], scope, ())
             return
-        for name, value in zip(proto.output, results, strict=False):
+        for name, value in zip(outs, results, strict=False):
             if name:
                 if name in made:
                     raise FileError(f"the name {name!r} is made twice", op=op_of(proto), location=b.location)
@@ -318,13 +327,12 @@ def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: Scope,
 
 
 def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], scope: Scope) -> Sequence[Value | None]:
-    domain = domain_of(proto)
-    if not domain and not model.opsets.get(domain):
+    c = Conversion(model, b, proto, scope)
+    if not c.domain and not c.model.opsets.get(""):
         raise FileError("the file names no opset of the standard domain, so that its ops have no meaning", op=op_of(proto),
                         location=b.location, remedy="add the opset_import that the model was written for")  # fmt: skip
-    row = converter(domain, proto.op_type, model.opsets)
-    before, assumed = next(b.graph.reversed_nodes(), None), len(b.graph.symbols.assumptions)
-    c = Conversion(model, b, proto, scope)
+    row = converter(c.domain, proto.op_type, model.opsets)
+    before, assumed = b.graph.last, len(b.graph.symbols.assumptions)
     noted = len(model.opaque)
     try:
         if row is not None:
@@ -350,9 +358,10 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
         reason = str(error) if ranked else "the rank of an input is not known"
         return opaque(model, b, proto, inputs, scope, reason, getattr(error, "types", None))
     results = (found,) if isinstance(found, Value) else tuple(found)
-    for type in (value.type for value in results if value is not None):
-        if isinstance(type, Tensor) and not all(0 <= dim <= LARGEST for dim in type.shape or () if isinstance(dim, int)):
-            raise FileError("a size is negative or too large", op=op_of(proto), location=b.location, found=str(type))
+    for value in results:
+        if value is not None and isinstance(value.type, Tensor) and not all(map(_fits, value.type.shape or ())):
+            found = str(value.type)
+            raise FileError("a size is negative or too large", op=op_of(proto), location=b.location, found=found)
     return kept_whole(model, b, proto, inputs, scope, results, before, assumed)
 
 
@@ -374,7 +383,11 @@ def _check_known(inputs: Sequence[Value | None]) -> None:
 
 
 def _unknown(value: Value | None) -> bool:
-    return value is not None and isinstance(innermost(value.type), Unknown)
+    return value is not None and value.type.__class__ is not Tensor and isinstance(innermost(value.type), Unknown)
+
+
+def _fits(dim: Dim) -> bool:
+    return not isinstance(dim, int) or 0 <= dim <= LARGEST
 
 
 @cache
@@ -390,20 +403,21 @@ def _kinds(domain: str, name: str, opset: int) -> tuple[dict[str, int] | None, f
 
 def _call(row: Converter, c: Conversion, inputs: list[Value | None]) -> Any:
     """Calls a converter with the node's inputs and attributes."""
-    kinds, needed = _kinds(domain_of(c.proto), c.proto.op_type, c.opset)
+    kinds, needed = _kinds(c.domain, c.proto.op_type, c.opset)
+    attributes: dict[str, Any] = {}
     for each in c.proto.attribute:
-        if kinds is not None and each.name not in kinds:
-            raise c.malformed(f"has an attribute {each.name!r}, which the op has not")
-        if kinds is not None and each.type != kinds[each.name]:
-            raise c.malformed(f"the attribute {each.name} is of another kind than the op has")
-    attributes = {each.name: attribute(c.model, each) for each in c.proto.attribute}
-    if len(attributes) < len(c.proto.attribute):
-        raise c.malformed("has an attribute twice")
-    if needed - attributes.keys():
+        name = each.name
+        if kinds is not None and name not in kinds:
+            raise c.malformed(f"has an attribute {name!r}, which the op has not")
+        if kinds is not None and each.type != kinds[name]:
+            raise c.malformed(f"the attribute {name} is of another kind than the op has")
+        if name in attributes:
+            raise c.malformed("has an attribute twice")
+        attributes[name] = attribute(c.model, each)
+    if not needed <= attributes.keys():
         raise c.malformed(f"lacks the attribute {', '.join(sorted(needed - attributes.keys()))}")
-    more = set() if row.attributes is None else attributes.keys() - row.attributes
-    if more:
-        raise Opaque(f"the attribute {', '.join(sorted(more))} is not carried over")
+    if row.attributes is not None and not attributes.keys() <= row.attributes:
+        raise Opaque(f"the attribute {', '.join(sorted(attributes.keys() - row.attributes))} is not carried over")
     if row.most is not None and len(inputs) > row.most:
         raise c.malformed(f"takes {row.most} inputs at most, and has {len(inputs)}")
     while inputs and inputs[-1] is None and len(inputs) > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from isthmus.ir.errors import FileError
 from isthmus.ir.interface import Note
@@ -10,7 +10,8 @@ from isthmus.ir.interface import Note
 
 def domain_of(proto: Any) -> str:
     """A node's domain; the standard one is empty."""
-    return "" if proto.domain == "ai.onnx" else str(proto.domain)
+    domain: str = proto.domain
+    return "" if domain == "ai.onnx" else domain
 
 
 def op_of(proto: Any) -> str:
@@ -30,8 +31,11 @@ def note_of(proto: Any) -> Note:
     return found
 
 
+_TEXT: Final = frozenset((str,))
+
+
 def check_texts(*texts: Any) -> None:
     """Raises FileError where one is not text: protobuf hands out as bytes what is not UTF-8."""
-    for text in texts:
+    for text in () if set(map(type, texts)) <= _TEXT else texts:
         if not isinstance(text, str):
             raise FileError(f"the name {text!r} is no text", expected="UTF-8")

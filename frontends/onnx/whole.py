@@ -10,7 +10,6 @@ from isthmus.frontends.onnx.opaque import named
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import resolve, symbols
 from isthmus.ir.graph import Graph, Node, Value
-from isthmus.ir.op import Trait
 from isthmus.ir.ops.control import own_symbols
 from isthmus.ir.ops.whole import needed
 from isthmus.ir.symbols import Assumption
@@ -44,13 +43,15 @@ def kept_whole(
         before: the last node in front of those that it became.
         assumed: how many assumptions there were before it.
     """
-    own = (domain_of(proto), proto.op_type, proto.overload) in model.functions
-    if own or domain_of(proto) not in STANDARD or proto.op_type in SEEN_THROUGH:
+    domain, name = domain_of(proto), proto.op_type
+    if domain not in STANDARD or name in SEEN_THROUGH or (domain, name, proto.overload) in model.functions:
         return results
     nodes = _behind(b.graph, before)
+    if not _may_be_several(proto, nodes):  # nor may some of them
+        return results
     ends = [value for name, value in zip(proto.output, results, strict=False) if name]
     outputs = [value for value in ends if value is not None]
-    if len(outputs) < len(ends) or any(Trait.EFFECT in each.op.traits for node in nodes for each in _walk(node)):
+    if len(outputs) < len(ends) or any(each.op.has_effect for node in nodes for each in _walk(node)):
         return results
     if not _may_be_several(proto, needed(nodes, outputs)):
         return results
@@ -80,7 +81,7 @@ def _behind(graph: Graph, before: Node | None) -> list[Node]:
 
 def _may_be_several(proto: Any, nodes: Sequence[Node]) -> bool:
     """Whether targets may need several nodes to say what a node became."""
-    return len(nodes) > 1 or any(Trait.COARSE in node.op.traits or proto.op_type in MEANS_LESS for node in nodes)
+    return len(nodes) > 1 or any(node.op.is_coarse or proto.op_type in MEANS_LESS for node in nodes)
 
 
 def _leaks(body: Graph, assumptions: Sequence[Assumption]) -> bool:

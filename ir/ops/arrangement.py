@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import ml_dtypes
@@ -12,7 +13,7 @@ from isthmus.ir.attributes import BOOL, DIM, DIMS, INT, INTS, choice
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, maximum, minimum, mod
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
-from isthmus.ir.ops.numerics import Elements, follow
+from isthmus.ir.ops.numerics import FOLLOWED, MAX_FOLLOWED, Elements, follow
 from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Array
 
@@ -51,6 +52,11 @@ class Concat(Op):
         return np.concatenate(operands[0], call["axis"])
 
     def infer_value(self, call: Call, *operands: Elements) -> Sequence[Elements] | None:
+        if any(known is None for known in operands):
+            return None
+        if len(call.shape(0)) == 1 and call.dtype(0) in FOLLOWED:
+            joined = tuple(chain.from_iterable(operands))  # type: ignore[arg-type]
+            return (joined if len(joined) <= MAX_FOLLOWED else None,)
         return follow(call, lambda *xs: np.concatenate(xs, call["axis"]), operands)
 
     def samples(self) -> Iterable[Sample]:

@@ -12,7 +12,7 @@ from isthmus.ir.attributes import INT, choice
 from isthmus.ir.dims import Dim, bounds, product
 from isthmus.ir.dtypes import i64
 from isthmus.ir.op import Call, Op, Sample, operands, register, rng, sample
-from isthmus.ir.ops.numerics import Elements, follow, wide
+from isthmus.ir.ops.numerics import FOLLOWED, MAX_FOLLOWED, Elements, follow, wide
 from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Array
 
@@ -41,9 +41,12 @@ class Gather(Op):
         return np.take(x, indices, call["axis"])
 
     def infer_value(self, call: Call, *operands: Elements) -> Sequence[Elements] | None:
-        places = operands[1]
-        if places is None or any(place.__class__ is not int for place in places):
+        known, places = operands
+        if known is None or places is None or any(place.__class__ is not int for place in places):
             return None
+        if len(call.shape(0)) == 1 and call.dtype(0) in FOLLOWED:
+            inside = len(places) <= MAX_FOLLOWED and all(-len(known) <= place < len(known) for place in places)
+            return (tuple(known[place] for place in places) if inside else None,)  # type: ignore[index]
         return follow(call, lambda x, indices: np.take(x, indices.astype(np.int64), call["axis"]), operands)
 
     def samples(self) -> Iterable[Sample]:

@@ -134,6 +134,8 @@ def follow(
         operands: the elements of each operand.
         indices: flat positions of the operands among the call's types; all in order by default.
     """
+    if any(elements is None for elements in operands):
+        return None
     arrays = []
     for index, elements in zip(range(len(operands)) if indices is None else indices, operands, strict=True):
         type = call.types[index]

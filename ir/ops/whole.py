@@ -116,8 +116,8 @@ def needed(nodes: Iterable[Node], outputs: Iterable[Value]) -> list[Node]:
     known: dict[Node | None, bool] = {}
     binders: dict[Symbol, Node] = {}
     for node in nodes:
-        known[node] = Trait.CONSTANT in node.op.traits or (
-            Trait.PURE in node.op.traits and Trait.RANDOM not in node.op.traits and not node.regions
+        known[node] = node.op.is_constant or (
+            node.op.is_function and not node.regions
             and all(value is None or value.weight is not None or known.get(value.producer) for value in node.operands)
             and not any(True for _ in node.symbols())
         )  # fmt: skip
