@@ -207,15 +207,15 @@ def _end(proto: Any, type: Any) -> End:
 
 def _notes(proto: Any, nodes: dict[str, Note]) -> Notes:
     graph = proto.graph
-    named = [
+    values, constants = (
         {each.name: note_of(each) for each in protos if each.doc_string or each.metadata_props}
         for protos in (graph.value_info, graph.initializer)
-    ]
+    )
     quantized = {
         each.tensor_name: {role.key: role.value for role in each.quant_parameter_tensor_names}
         for each in graph.quantization_annotation
     }
-    return Notes(proto.ir_version, note_of(graph).metadata, nodes, *named, quantized)
+    return Notes(proto.ir_version, note_of(graph).metadata, nodes, values, constants, quantized)
 
 
 def _constants(source: Any, files: Files | None) -> dict[str, Weight]:

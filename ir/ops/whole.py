@@ -128,10 +128,9 @@ def needed(nodes: Iterable[Node], outputs: Iterable[Value]) -> list[Node]:
     found: dict[Node, None] = {}
     work = [value.producer for value in outputs]
     while work:
-        node = work.pop()
-        if known.get(node) is False and node not in found:
-            assert node is not None
-            found[node] = None
-            work += [value.producer for value in node.walk_values()]
-            work += [binders[symbol] for symbol in node.symbols() if symbol in binders]
+        maker = work.pop()
+        if maker is not None and known.get(maker) is False and maker not in found:
+            found[maker] = None
+            work += [value.producer for value in maker.walk_values()]
+            work += [binders[symbol] for symbol in maker.symbols() if symbol in binders]
     return list(found)
