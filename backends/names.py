@@ -17,16 +17,22 @@ class Names:
         self._second = second
         self._taken = set(taken)
         self._next: dict[str, int] = {}
+        self._meant: set[str] = set()
 
     def __contains__(self, name: str) -> bool:
         return name in self._taken
 
-    def unique(self, base: str) -> str:
-        """A name that nothing has yet: `base`, or `base` and a number."""
+    def reserve(self, names: Iterable[str]) -> None:
+        """Keeps names for what is to have them by right."""
+        self._meant.update(names)
+
+    def unique(self, base: str, by_right: bool = False) -> str:
+        """A name that nothing has yet: `base`, or `base` and a number; one that is kept for others only for who has it by
+        right."""
         name = base
-        if name in self._taken:
+        if name in self._taken or (name in self._meant and not by_right):
             number = self._next.get(base, self._second)
-            while (name := f"{base}_{number}") in self._taken:
+            while (name := f"{base}_{number}") in self._taken or name in self._meant:
                 number += 1
             self._next[base] = number + 1
         self._taken.add(name)

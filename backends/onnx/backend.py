@@ -228,13 +228,14 @@ class OnnxBackend(base.Backend):
         options = cast(OnnxOptions, self.options)
         e = Emitter(options.opset, graph.binders(), options.metadata, options.keep_functions, self.profile, options.keep_ops)
         scope = Scope(graph, graph.name)
+        e.reserve(graph)
         e.noted = frozenset(graph.notes.values if graph.notes is not None else ())
         proto = scope.proto
         self._check_ends(graph)
         around = interface(graph, "onnx")
         inputs = _names("input", input_names, graph.inputs)
         for value, name in zip(graph.inputs, inputs, strict=True):
-            e.define(value, e.unique(name))
+            e.define(value, e.unique("", own=name))
             proto.input.append(onnx.ValueInfoProto(name=e.name(value), type=opsets.type_proto(value.type)))
             if value.name in graph.defaults:
                 e.initializers[e.name(value)] = graph.defaults[value.name]
@@ -245,7 +246,7 @@ class OnnxBackend(base.Backend):
         ends: dict[tuple[Value, str], str] = {}  # a file may list an output twice
         for value, name in zip(graph.outputs, wanted, strict=True):
             if (value, name) not in ends:
-                ends[value, name] = name if itself.get(value) == name else e.unique(name)
+                ends[value, name] = name if itself.get(value) == name else e.unique("", own=name)
         outputs = e.body(graph, [ends[end] for end in zip(graph.outputs, wanted, strict=True)])
         for value, name in zip(graph.outputs, outputs, strict=True):
             proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))

@@ -111,9 +111,16 @@ class Emitter:
 
     # ---- names
 
-    def unique(self, base: str) -> str:
-        """A name that nothing has yet: `base`, or `base` and a number."""
-        return self._value_names.unique(plain(base))
+    def reserve(self, graph: Graph) -> None:
+        """Keeps the names that values and nodes of a graph have for these."""
+        for inner in graph.graphs():
+            results = (result for node in inner.nodes for result in node.results)
+            self._value_names.reserve(plain(value.name) for value in (*inner.inputs, *results) if value.name)
+            self._node_names.reserve(name for node in inner.nodes if (name := _node_name(node.location)))
+
+    def unique(self, base: str, own: str = "") -> str:
+        """A name that nothing has yet: its `own` by right or, where there is none, `base`; or that and a number."""
+        return self._value_names.unique(plain(own or base), by_right=bool(own))
 
     def name(self, value: Value) -> str:
         """The name of a value that was emitted before, or of a constant."""
@@ -159,7 +166,7 @@ class Emitter:
             key = (weight.dtype, weight.shape, weight.array().tobytes())
         found = self._constants.get(key)
         if found is None:
-            found = self._constants[key] = self.unique(name or weight.name or "const")
+            found = self._constants[key] = self.unique(weight.name or "const", own=name)
             self._contents[found] = weight
             self._types[found] = weight.dtype
         return found
@@ -349,9 +356,10 @@ class Emitter:
 
     def _name_node(self, made: Any, location: Location) -> None:
         """Gives a node that comes from one of a file, rather than from a line of code, that one's name; one node alone."""
-        if location.function and not location.line and (name := plain(location.function)) not in self._node_names:
+        name = _node_name(location)
+        if name and name not in self._node_names:
             self._node_names.give_back(made.name)
-            made.name = self._node_names.unique(name)
+            made.name = self._node_names.unique(name, by_right=True)
 
     def _tell_sizes(self, value: Value, name: str) -> None:
         """Writes down a type with symbolic sizes: a runtime that does not know that two are equal fuses less; and that of a
@@ -376,7 +384,7 @@ class Emitter:
         wanted = self._wanted.get(value)
         if made is None or name in self._pinned or not (wanted or value.name):
             return name
-        new = wanted or self.unique(value.name)
+        new = wanted or self.unique("", own=value.name)
         scope = self.scopes[-1]
         made[0].output[made[1]] = new
         for other, _ in self._fresh.values():
@@ -453,7 +461,7 @@ class Emitter:
         self.scopes.append(scope)
         for value in graph.inputs if enter is None else enter(proto):
             self.argument(proto, value)
-        names = self.body(graph, [self.unique(value.name or "result") for value in graph.outputs])
+        names = self.body(graph, [self.unique("result", own=value.name) for value in graph.outputs])
         for value, name in zip(graph.outputs, names, strict=True):
             proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))
         self.scopes.pop()
@@ -471,12 +479,13 @@ class Emitter:
                         keep_ops=self.keep_ops)  # fmt: skip
         inner.functions, inner.domains, inner.notes = self.functions, self.domains, self.notes
         inner._named_by_module = False  # so that the functions of equal modules are equal
+        inner.reserve(body)
         proto = onnx.FunctionProto(domain=FUNCTIONS)
         for value in body.inputs:
-            inner.define(value, inner.unique(value.name or "input"))
+            inner.define(value, inner.unique("input", own=value.name))
             proto.input.append(inner.name(value))
         inner.scopes.append(Scope(body))
-        proto.output.extend(inner.body(body, [inner.unique(value.name or "output") for value in body.outputs]))
+        proto.output.extend(inner.body(body, [inner.unique("output", own=value.name) for value in body.outputs]))
         for constant, weight in inner.initializers.items():
             content = onnx.TensorProto(data_type=opsets.enum(weight.dtype), dims=weight.shape)
             content.raw_data = b"".join(map(bytes, weight.chunks()))
@@ -496,12 +505,17 @@ class Emitter:
 
     def argument(self, proto: Any, value: Value) -> None:
         """Makes an input of a nested graph an input of its GraphProto."""
-        self.define(value, self.unique(value.name or "argument"))
+        self.define(value, self.unique("argument", own=value.name))
         proto.input.append(onnx.ValueInfoProto(name=self.name(value), type=opsets.type_proto(value.type)))
 
     def note(self, text: str) -> None:
         """Something that the user should know; each text once."""
         self.notes[text] = None
+
+
+def _node_name(location: Location) -> str:
+    """The name of the node of a file that a node comes from; empty where it comes from a line of code."""
+    return plain(location.function) if location.function and not location.line else ""
 
 
 def _depth(graph: Graph) -> int:
