@@ -210,7 +210,7 @@ def test_complex_numbers_inside_need_nothing_of_a_target(target: str) -> None:
     if target == "tensorrt":
         pytest.importorskip("tensorrt")
     assert isthmus.compile(Power(), (torch.randn(2, 16),), target=target).artefact.node_count
-    with pytest.raises(UnsupportedError, match=r"input input_0: (TensorRT|Caffe) has"):
+    with pytest.raises(UnsupportedError, match=r"input input_0.*: (TensorRT|Caffe) has"):
         isthmus.compile(torch.neg, (torch.randn(2, 3, dtype=torch.cfloat),), target=target)
 
 
