@@ -425,7 +425,7 @@ class Emitter:
         finished, refusals = [], []
         for value, name in zip(graph.outputs, outputs, strict=True):
             found = self.name(value)
-            if found != name:
+            if found != name and name not in finished:
                 # An input, a constant, an outer value, or one that is an output already.
                 self._location = value.location
                 try:
