@@ -102,6 +102,8 @@ class Emitter:
         self._fixed: set[str] = set()  # names of what constants alone give
         self._value_names = Names()
         self._node_names = Names()
+        self._constant_names: dict[object, str] = {}
+        self._named_last: dict[str, Node] = {}
         self._constants: dict[object, str] = {}
         self._contents: dict[str, Weight] = {}
         self._fresh: dict[str, tuple[Any, int]] = {}
@@ -115,8 +117,15 @@ class Emitter:
         """Keeps the names that values and nodes of a graph have for these."""
         for inner in graph.graphs():
             results = (result for node in inner.nodes for result in node.results)
-            self._value_names.reserve(plain(value.name) for value in (*inner.inputs, *results) if value.name)
-            self._node_names.reserve(name for node in inner.nodes if (name := _node_name(node.location)))
+            for value in (*inner.inputs, *results):
+                if value.name:
+                    self._value_names.reserve([plain(value.name)])
+                    if value.weight is not None:
+                        self._constant_names.setdefault(_content(value.weight), value.name)
+            for node in inner.nodes:
+                if Trait.CONSTANT not in node.op.traits and (name := _node_name(node.location)):
+                    self._named_last[name] = node
+        self._node_names.reserve(self._named_last)
 
     def unique(self, base: str, own: str = "") -> str:
         """A name that nothing has yet: its `own` by right or, where there is none, `base`; or that and a number."""
@@ -161,12 +170,11 @@ class Emitter:
 
     def weight(self, weight: Weight, name: str = "") -> str:
         """The name of a constant; equal handles, and small ones of equal content, share one."""
-        key: object = weight.key
-        if weight.nbytes <= SMALL and weight.dtype.kind != "string":
-            key = (weight.dtype, weight.shape, weight.array().tobytes())
+        key = _content(weight)
         found = self._constants.get(key)
         if found is None:
-            found = self._constants[key] = self.unique(weight.name or "const", own=name)
+            own = name or self._constant_names.get(key, "")
+            found = self._constants[key] = self.unique(weight.name or "const", own)
             self._contents[found] = weight
             self._types[found] = weight.dtype
         return found
@@ -348,16 +356,16 @@ class Emitter:
             raise IsthmusError(str(reason), op=node.op.name, location=node.location) from None
         names = () if found is None else (found,) if isinstance(found, str) else found
         if names and names[0] in self._fresh:
-            self._name_node(self._fresh[names[0]][0], node.location)
+            self._name_node(self._fresh[names[0]][0], node)
         for value, name in zip(node.results, names, strict=True):
             name = self._rename(name, value)
             self.define(value, name)
             self._tell_sizes(value, name)
 
-    def _name_node(self, made: Any, location: Location) -> None:
-        """Gives a node that comes from one of a file, rather than from a line of code, that one's name; one node alone."""
-        name = _node_name(location)
-        if name and name not in self._node_names:
+    def _name_node(self, made: Any, node: Node) -> None:
+        """Gives what comes from a node of a file, rather than from a line of code, that one's name: the last of several."""
+        name = _node_name(node.location)
+        if self._named_last.get(name) is node:
             self._node_names.give_back(made.name)
             made.name = self._node_names.unique(name, by_right=True)
 
@@ -461,7 +469,9 @@ class Emitter:
         self.scopes.append(scope)
         for value in graph.inputs if enter is None else enter(proto):
             self.argument(proto, value)
-        names = self.body(graph, [self.unique("result", own=value.name) for value in graph.outputs])
+        made_here = [value.producer is not None and value.owner is graph and value.weight is None for value in graph.outputs]
+        own = (value.name if here else "" for value, here in zip(graph.outputs, made_here, strict=True))
+        names = self.body(graph, [self.unique("result", name) for name in own])
         for value, name in zip(graph.outputs, names, strict=True):
             proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))
         self.scopes.pop()
@@ -511,6 +521,13 @@ class Emitter:
     def note(self, text: str) -> None:
         """Something that the user should know; each text once."""
         self.notes[text] = None
+
+
+def _content(weight: Weight) -> object:
+    """Equal for constants that are one in a file."""
+    if weight.nbytes > SMALL or weight.dtype.kind == "string":
+        return weight.key
+    return weight.dtype, weight.shape, weight.array().tobytes()
 
 
 def _node_name(location: Location) -> str:

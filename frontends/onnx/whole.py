@@ -21,8 +21,8 @@ STANDARD: Final = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.trainin
 SEEN_THROUGH: Final = frozenset(("Shape", "Size", "ConstantOfShape", "If", "Loop", "Scan"))
 """Ops that become sizes, which go into the attributes of others, or nested graphs, in which passes have their own work."""
 MEANS_LESS: Final = frozenset((
-    "Binarizer", "BitCast", "BitShift", "Div", "Einsum", "Gemm", "Max", "Min", "Mod", "Pow", "RandomNormalLike",
-    "RandomUniformLike", "Range",
+    "Bernoulli", "Binarizer", "BitCast", "BitShift", "Div", "Einsum", "Gemm", "Max", "Min", "Mod", "Multinomial", "Pow",
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Range",
 ))  # fmt: skip
 """Ops that become one node, which is defined where the op is not: a target may need several to say that."""
 
