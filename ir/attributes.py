@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -127,26 +127,26 @@ DIMLESS: Final = frozenset((int, float, bool, str, DType, type(None)))
 """The classes of attributes' values that hold no dims but numbers."""
 
 
-def symbols_in(value: Any) -> Iterator[Symbol]:
+def symbols_in(value: Any) -> Iterable[Symbol]:
     """The symbols that an attribute's value uses (not one that it binds)."""
     if isinstance(value, Expr):
-        yield from symbols(value)
-    elif isinstance(value, tuple):
-        for item in value:
-            if item.__class__ is not int:
-                yield from symbols_in(item)
-    elif isinstance(value, Tensor):
-        for dim in value.shape or ():
-            yield from symbols(dim)
-    elif isinstance(value, (Sequence, Optional, Map)):
-        yield from symbols_in(value.element)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from symbols_in(item)
+        return symbols(value)
+    if isinstance(value, tuple):
+        return [symbol for item in value if item.__class__ is not int for symbol in symbols_in(item)]
+    if isinstance(value, Tensor):
+        return symbols_in(value.shape)
+    if isinstance(value, (Sequence, Optional, Map)):
+        return symbols_in(value.element)
+    if isinstance(value, dict):
+        return [symbol for item in value.values() for symbol in symbols_in(item)]
+    return ()
+
+
+_INTEGERS: Final = frozenset((int,))
 
 
 def _numbers(items: tuple[Any, ...]) -> bool:
-    return all(item.__class__ is int for item in items)
+    return set(map(type, items)) <= _INTEGERS
 
 
 def map_dims(value: Any, change: Callable[[Dim], Dim]) -> Any:

@@ -28,13 +28,14 @@ from isthmus.ir.expressions import (
     minimum,
     mod,
     remember,
+    remember_pairs,
 )  # fmt: skip
 from isthmus.ir.intervals import INF, Bound
 
 __all__ = [
-    "INF", "Atom", "Bound", "Dim", "Expr", "Function", "Monomial", "Symbol", "bounds", "ceildiv", "evaluate", "exact_quotient",
-    "extreme", "floordiv", "hint", "maximum", "minimum", "mod", "occurrences", "product", "resolve", "same", "simplify",
-    "spread", "substitute", "symbols",
+    "INF", "Atom", "Bound", "Dim", "Expr", "Function", "Monomial", "Symbol", "bounds", "ceildiv", "difference", "evaluate",
+    "exact_quotient", "extreme", "floordiv", "hint", "maximum", "minimum", "mod", "occurrences", "product", "resolve",
+    "same", "simplify", "spread", "substitute", "symbols",
 ]  # fmt: skip
 
 
@@ -70,7 +71,13 @@ def same(left: Dim, right: Dim) -> bool | None:
         return True
     if isinstance(left, int) and isinstance(right, int):
         return False
-    return _vanishes(resolve(left) - resolve(right))[0]
+    return _vanishes(difference(left, right))[0]
+
+
+@remember_pairs
+def difference(left: Dim, right: Dim) -> Dim:
+    """The left dim less the right one, joined symbols replaced."""
+    return resolve(left) - resolve(right)
 
 
 @remember

@@ -24,13 +24,14 @@ MOST_TEXT: Final = 1 << 14
 """No quotient, remainder, least or greatest is longer when it is written out."""
 
 
-_remembered: list[dict[Expr, Any]] = []
+_remembered: list[dict[Any, Any]] = []
 """What was worked out from the ranges of symbols and from what they were joined to; forgotten when one changes."""
 _REMEMBERED: Final = 1 << 14
 """The number of expressions for which that is kept."""
 
 
 def remember(function: Callable[[Dim], T]) -> Callable[[Dim], T]:
+    """Decorator: works out once what depends on a dim and on what is known of symbols."""
     known: dict[Expr, T] = {}
     _remembered.append(known)
 
@@ -44,6 +45,24 @@ def remember(function: Callable[[Dim], T]) -> Callable[[Dim], T]:
             if len(known) >= _REMEMBERED:
                 known.clear()
             known[dim] = found
+        return found
+
+    return remembering
+
+
+def remember_pairs(function: Callable[[Dim, Dim], T]) -> Callable[[Dim, Dim], T]:
+    """The same of two dims."""
+    known: dict[tuple[Dim, Dim], T] = {}
+    _remembered.append(known)
+
+    @functools.wraps(function)
+    def remembering(left: Dim, right: Dim) -> T:
+        found = known.get((left, right))
+        if found is None:
+            found = function(left, right)
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            known[left, right] = found
         return found
 
     return remembering

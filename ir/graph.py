@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from isthmus.ir import attributes, nested
-from isthmus.ir.dims import Dim, Symbol, simplify, symbols
+from isthmus.ir.dims import Symbol, symbols
 from isthmus.ir.errors import IsthmusError
 from isthmus.ir.location import UNKNOWN, Location
 from isthmus.ir.op import Call, Op, Trait
@@ -217,11 +217,13 @@ class Node:
         for region in self.regions:
             yield from region.captured()
 
-    def symbols(self) -> Iterator[Symbol]:
+    def symbols(self) -> list[Symbol]:
         """The symbols that the attributes use."""
+        found: list[Symbol] = []
         for value in self.attrs.values():
             if value.__class__ not in attributes.DIMLESS:
-                yield from attributes.symbols_in(value)
+                found += attributes.symbols_in(value)
+        return found
 
     def __repr__(self) -> str:
         return f"Node({self.op.name} at {self.location})"
@@ -291,17 +293,22 @@ class Graph:
         """The nodes in order. Nodes may be inserted, erased and replaced meanwhile; those put after the place that the
         walk has reached are visited, erased ones are not."""
         node = self._first
-        while (at := node) is not None:
-            yield at
-            # An erased node still knows what came after it; so may that one have been erased.
-            node = at._next
-            while node is not None and node.graph is not self:
-                node = node._next
-            if node is None and at.graph is not self:  # it was erased, and something may have been put at the end since
-                before = at._previous
-                while before is not None and before.graph is not self:
-                    before = before._previous
-                node = self._first if before is None else before._next
+        while node is not None:
+            yield node
+            after = node._next
+            node = after if after is not None and after.graph is self else self._behind(node)
+
+    def _behind(self, at: Node) -> Node | None:
+        """The node that a walk goes on to behind one that may have been erased, and what came behind it as well."""
+        node = at._next
+        while node is not None and node.graph is not self:
+            node = node._next
+        if node is None and at.graph is not self:  # something may have been put at the end since
+            before = at._previous
+            while before is not None and before.graph is not self:
+                before = before._previous
+            node = self._first if before is None else before._next
+        return node
 
     def reversed_nodes(self) -> Iterator[Node]:
         """The nodes, last first; the same freedom to edit."""
@@ -319,15 +326,18 @@ class Graph:
 
     def walk(self) -> Iterator[Node]:
         """The nodes in order, those of nested graphs after the node that holds them."""
-        stack = [self.nodes]
+        stack: list[tuple[Graph, Node | None]] = [(self, None)]  # graphs, and the node behind which to go on
         while stack:
-            for node in stack[-1]:
+            graph, at = stack.pop()
+            node = graph._first if at is None else graph._behind(at)
+            while node is not None:
                 yield node
                 if node.regions and node.graph is not None:
-                    stack.extend(region.nodes for region in reversed(node.regions))
+                    stack.append((graph, node))
+                    stack += [(region, None) for region in reversed(node.regions)]
                     break
-            else:
-                stack.pop()
+                after = node._next
+                node = after if after is not None and after.graph is graph else graph._behind(node)
 
     def graphs(self) -> Iterator[Graph]:
         """This graph and all nested ones."""
@@ -480,22 +490,23 @@ class Graph:
 
     def settle(self) -> None:
         """Replaces joined symbols, everywhere, by what they were joined to."""
-        known: dict[Dim, Dim] = {}  # the same sizes stand in many places
+        known: dict[Type, Type] = {}  # the same types stand in many places
 
-        def settled(dim: Dim) -> Dim:
-            if dim not in known:
-                known[dim] = simplify(dim)
-            return known[dim]
+        def settle(value: Value) -> None:
+            found = known.get(value.type)
+            if found is None:
+                found = known[value.type] = attributes.resolved(value.type)
+            value.type = found
 
         for graph in self.graphs():
             for value in graph.inputs:
-                value.type = attributes.map_dims(value.type, settled)
+                settle(value)
             for node in graph.nodes:
                 for result in node.results:
-                    result.type = attributes.map_dims(result.type, settled)
+                    settle(result)
                 for name, attr in node.attrs.items():
                     if attr.__class__ not in attributes.DIMLESS:
-                        node.attrs[name] = attributes.map_dims(attr, settled)
+                        node.attrs[name] = attributes.resolved(attr)
         self.touch()
 
     # ---- symbols
@@ -565,10 +576,8 @@ def _copy_node(node: Node, regions: Sequence[Graph], mapping: dict[Value, Value]
     return copy
 
 
-def type_symbols(type: Type) -> Iterator[Symbol]:
+def type_symbols(type: Type) -> Sequence[Symbol]:
     """The symbols in a type."""
     if isinstance(type, Tensor):
-        for dim in type.shape or ():
-            yield from symbols(dim)
-    elif not isinstance(type, Unknown):
-        yield from type_symbols(type.element)
+        return [symbol for dim in type.shape or () if dim.__class__ is not int for symbol in symbols(dim)]
+    return () if isinstance(type, Unknown) else type_symbols(type.element)

@@ -417,9 +417,11 @@ class Op:
 
     def group(self, flat: Sequence[Any]) -> list[Any]:
         """Flat operands as one an operand of the row, a variadic one as a list."""
+        spare = len(flat) - len(self.operands)
+        if not self.variadic:
+            return [*flat[: len(self.operands)], *[None] * -spare]
         result: list[Any] = []
         position = 0
-        spare = len(flat) - len(self.operands)
         for operand in self.operands:
             if operand.variadic:
                 result.append(list(flat[position : position + spare + 1]))

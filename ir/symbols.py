@@ -9,7 +9,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from isthmus.ir.dims import INF, Bound, Dim, Expr, Symbol, bounds, evaluate, extreme, hint, occurrences, resolve, same, symbols
+from isthmus.ir.dims import (
+    INF,
+    Bound,
+    Dim,
+    Expr,
+    Symbol,
+    bounds,
+    difference,
+    evaluate,
+    extreme,
+    hint,
+    occurrences,
+    resolve,
+    same,
+    symbols,
+)  # fmt: skip
 from isthmus.ir.dtypes import is_dtype
 from isthmus.ir.location import UNKNOWN, Location
 
@@ -144,7 +159,7 @@ class Symbols:
         """Whether two dims are the same, with what was assumed taken into account."""
         answer = same(left, right)
         if answer is None:
-            lo, hi = self.span(resolve(left) - resolve(right))
+            lo, hi = self.span(difference(left, right))
             return False if lo > 0 or hi < 0 else True if lo == hi else None
         return answer
 
