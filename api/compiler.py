@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 import inspect
 import time
@@ -225,7 +224,7 @@ def _stage(report: Report, stage: str) -> Iterator[None]:
 
 
 def _told(record: PassRecord) -> PassReport:
-    return PassReport(**dataclasses.asdict(record))
+    return PassReport.model_validate(record, from_attributes=True)
 
 
 def _name(model: Any) -> str:

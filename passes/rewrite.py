@@ -136,24 +136,24 @@ def attempt(
     refused: Refused | None = None
     for match in rule.find(root, trace):
         assert root.graph is not None
-        made = _Made(root)
+        before = root.previous
         try:
             found = rule.build(Builder(root.graph, root, root.location), match)
         except InferError as error:  # what the rule would put there is not valid here
             found = Refused(f"{error.op}: {error.message}" if error.op else error.message)
         if found is None:
-            made.discard()
+            _discard(root, before)
             continue
         if not isinstance(found, Refused):
             values: list[Value | None] = [found] if isinstance(found, Value) else list(found)
             reason = _mismatch(root, values)
             if reason is None:
                 if dry:
-                    made.discard()
+                    _discard(root, before)
                     return []
-                return _commit(match, values, made, f"{maker}.{rule.name}")
+                return _commit(match, values, before, f"{maker}.{rule.name}")
             found = Refused(reason, root.results[0] if root.results else None)
-        made.discard()
+        _discard(root, before)
         refused = refused or found
     return refused
 
@@ -170,10 +170,15 @@ def _mismatch(root: Node, values: Sequence[Value | None]) -> str | None:
     return None
 
 
-def _commit(match: Match, values: list[Value | None], made: _Made, maker: str) -> list[Node]:
+def _commit(match: Match, values: list[Value | None], before: Node | None, maker: str) -> list[Node]:
     root = match.root
     users = [user for result in root.results for user, _ in result.uses if isinstance(user, Node)]
-    new = made.nodes()
+    new = []
+    node = root.previous
+    while node is not None and node is not before:
+        new.append(node)
+        node = node.previous
+    new.reverse()
     producers = [operand.producer for operand in root.operands if operand is not None and operand.producer is not None]
     less_used = [operand for operand in root.operands if operand is not None]
     for old, value in zip(root.results, values, strict=True):
@@ -195,26 +200,7 @@ def _commit(match: Match, values: list[Value | None], made: _Made, maker: str) -
     return [node for node in (*users, *alive, *reversed(new)) if node.graph is not None]
 
 
-class _Made:
-    """The nodes that were put in front of a root since this was made."""
-
-    __slots__ = ("previous", "root")
-
-    def __init__(self, root: Node) -> None:
-        self.root = root
-        self.previous = root.previous
-
-    def nodes(self) -> list[Node]:
-        """In order."""
-        node = self.root.previous
-        found = []
-        while node is not None and node is not self.previous:
-            found.append(node)
-            node = node.previous
-        found.reverse()
-        return found
-
-    def discard(self) -> None:
-        """Takes them out again."""
-        while (node := self.root.previous) is not None and node is not self.previous:
-            node.erase()
+def _discard(root: Node, before: Node | None) -> None:
+    """Takes out what was put between a node and the root."""
+    while (node := root.previous) is not None and node is not before:
+        node.erase()
