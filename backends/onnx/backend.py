@@ -236,7 +236,7 @@ class OnnxBackend(base.Backend):
         inputs = _names("input", input_names, graph.inputs)
         for value, name in zip(graph.inputs, inputs, strict=True):
             e.define(value, e.unique("", own=name))
-            proto.input.append(onnx.ValueInfoProto(name=e.name(value), type=opsets.type_proto(value.type)))
+            proto.input.append(e.told(e.name(value), value.type))
             if value.name in graph.defaults:
                 e.initializers[e.name(value)] = graph.defaults[value.name]
         wanted = _names("output", output_names, graph.outputs)
@@ -249,7 +249,7 @@ class OnnxBackend(base.Backend):
                 ends[value, name] = name if itself.get(value) == name else e.unique("", own=name)
         outputs = e.body(graph, [ends[end] for end in zip(graph.outputs, wanted, strict=True)])
         for value, name in zip(graph.outputs, outputs, strict=True):
-            proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))
+            proto.output.append(e.told(name, value.type))
         model = onnx.ModelProto(ir_version=opsets.ir_version(options.opset), producer_name="isthmus")
         noted: dict[str, Any] = {}
         if around is not None:

@@ -12,7 +12,6 @@ from isthmus.backends import effects
 from isthmus.backends.names import Names
 from isthmus.backends.onnx import older, opsets, table
 from isthmus.backends.onnx.attributes import add_attribute, plain
-from isthmus.backends.onnx.kernels import element
 from isthmus.backends.onnx.profile import Given, Profile, load
 from isthmus.backends.onnx.sizes import Sizes
 from isthmus.backends.onnx.table import Refused, refuse
@@ -23,7 +22,7 @@ from isthmus.ir.errors import IsthmusError, Refusal, UnsupportedError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.location import UNKNOWN, Location
 from isthmus.ir.op import Trait
-from isthmus.ir.types import Tensor, Unknown, innermost
+from isthmus.ir.types import Tensor, Type, Unknown, innermost
 from isthmus.ir.weights import ArrayWeight, Weight
 
 SMALL = 256
@@ -99,6 +98,7 @@ class Emitter:
         self._names: dict[Value, str] = {}
         self._types: dict[str, DType] = {}
         self._shapes: dict[str, tuple[Dim, ...]] = {}
+        self._told: dict[Type, Any] = {}
         self._fixed: set[str] = set()  # names of what constants alone give
         self._value_names = Names()
         self._node_names = Names()
@@ -206,7 +206,7 @@ class Emitter:
             domain: the op's domain.
             attrs: its attributes; None for one that is not to be written.
         """
-        outputs: list[DType | None] = []
+        outputs: Sequence[DType | None] = ()
         if not domain:
             op_type, inputs, attrs = older.form(op_type, self.opset, inputs, attrs, self._contents)
             outputs = self.check(op_type, inputs, attrs, results)
@@ -289,49 +289,29 @@ class Emitter:
 
     def check(
         self, op_type: str, inputs: Sequence[str | None], attrs: dict[str, Any], results: int,
-    ) -> list[DType | None]:  # fmt: skip
+    ) -> Sequence[DType | None]:  # fmt: skip
         """Holds the inputs against the op's signature; gives the element types of its results where they are known."""
-        signature = opsets.signature(op_type, self.opset, self.profile.base)
-        if signature is None:
-            refuse(f"there is no {op_type} at opset {self.opset}")
-        if not signature.available:
-            refuse(f"onnxruntime has no kernel for {op_type}-{signature.version}")
-        for key, value in attrs.items():
-            if value is not None and key not in signature.attributes:
-                refuse(f"{op_type}-{signature.version} has no {key}")
-        if signature.most is not None and results > signature.most:
-            refuse(f"{op_type}-{signature.version} gives no more than {signature.most} results")
-        if len(inputs) > len(signature.inputs) and not signature.variadic:
-            refuse(f"{op_type}-{signature.version} takes {len(signature.inputs)} inputs")
-        bound: dict[str, DType] = {}
-        for index, name in enumerate(inputs):
-            dtype = self._types.get(name) if name else None
-            if dtype is not None:
-                reason = signature.refusal(index, dtype)
-                if reason is not None:
-                    raise Refused(reason)
-                bound.setdefault(signature.parameter(index), dtype)
-        if dtypes.f64 in bound.values():
+        given = tuple([self._types.get(name) if name else None for name in inputs])
+        numbers = [attrs[key] for key in ("to", "dtype", "output_dtype") if attrs.get(key) is not None] if attrs else ()
+        asked = opsets.by_enum(numbers[0]) if numbers else None
+        keys = tuple([key for key, value in attrs.items() if value is not None])
+        found = opsets.outputs(op_type, self.opset, self.profile.base, given, keys, asked, results)
+        if isinstance(found, str):
+            raise Refused(found)
+        if dtypes.f64 in given:
             for key, value in attrs.items():
                 if isinstance(value, float) and float(np.float32(value)) != value:
                     refuse(f"{op_type} has its {key} in f32, which rounds it, and computes in f64")
-        number = next((attrs[key] for key in ("to", "dtype", "output_dtype") if attrs.get(key) is not None), None)
-        given = opsets.by_enum(number) if number is not None else None
-        if given is not None:
-            reason = signature.result_refusal(given)
-            if reason is not None:
-                raise Refused(reason)
         if not self.profile.plain:
-            types = bound if given is None else {signature.outputs[0]: given, **bound}
+            signature = opsets.signature(op_type, self.opset, self.profile.base)
+            assert signature is not None
+            types = signature.bound(given)
             known = [self._given(name) if name else None for name in inputs]
+            types = types if asked is None else {signature.outputs[0]: asked, **types}
             reason = self.profile.node(signature, types, known, attrs, results)
             if reason is not None:
                 raise Refused(reason)
-        # A `dtype` beside a sequence is that of its elements.
-        return [
-            bound.get(parameter) or element(parameter) or (given if signature.allowed.get(parameter, True) else None)
-            for parameter in signature.outputs
-        ]
+        return found
 
     def _given(self, name: str) -> Given:
         """What is known of an input of a node."""
@@ -384,7 +364,14 @@ class Emitter:
         sizes = type.shape or () if isinstance(type, Tensor) else ()
         tells = domain or name in self.noted or not all(isinstance(dim, int) for dim in sizes)
         if tells and not isinstance(innermost(type), Unknown):
-            scope.proto.value_info.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(type)))
+            scope.proto.value_info.append(self.told(name, type))
+
+    def told(self, name: str, type: Type) -> Any:
+        """What a file says of a value, as a ValueInfoProto."""
+        found = self._told.get(type)
+        if found is None:
+            found = self._told[type] = opsets.type_proto(type)
+        return onnx.ValueInfoProto(name=name, type=found)
 
     def _rename(self, name: str, value: Value) -> str:
         """Gives a result the name that the user knows it by."""
@@ -473,7 +460,7 @@ class Emitter:
         own = (value.name if here else "" for value, here in zip(graph.outputs, made_here, strict=True))
         names = self.body(graph, [self.unique("result", name) for name in own])
         for value, name in zip(graph.outputs, names, strict=True):
-            proto.output.append(onnx.ValueInfoProto(name=name, type=opsets.type_proto(value.type)))
+            proto.output.append(self.told(name, value.type))
         self.scopes.pop()
         self._location, self._fresh = outer_location, outer_fresh
         return proto
@@ -516,7 +503,7 @@ class Emitter:
     def argument(self, proto: Any, value: Value) -> None:
         """Makes an input of a nested graph an input of its GraphProto."""
         self.define(value, self.unique("argument", own=value.name))
-        proto.input.append(onnx.ValueInfoProto(name=self.name(value), type=opsets.type_proto(value.type)))
+        proto.input.append(self.told(self.name(value), value.type))
 
     def note(self, text: str) -> None:
         """Something that the user should know; each text once."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final, Literal
 
@@ -125,6 +126,14 @@ class Signature:
         """The name of an input."""
         return self.names[min(index, len(self.names) - 1)]
 
+    def bound(self, inputs: Iterable[DType | None]) -> dict[str, DType]:
+        """The element types that stand for type parameters, to judge by those of the inputs."""
+        found: dict[str, DType] = {}
+        for index, dtype in enumerate(inputs):
+            if dtype is not None:
+                found.setdefault(self.parameter(index), dtype)
+        return found
+
     def refusal(self, index: int, dtype: DType) -> str | None:
         """Why an input may not have this element type; None when it may."""
         parameter = self.parameter(index)
@@ -164,6 +173,49 @@ def signature(name: str, opset: int, base: Base = "onnxruntime") -> Signature | 
         return Signature(onnx.defs.get_schema(name, opset, ""), base)
     except onnx.defs.SchemaError:
         return None
+
+
+@cache
+def outputs(
+    name: str, opset: int, base: Base, inputs: tuple[DType | None, ...], attributes: tuple[str, ...], asked: DType | None,
+    results: int,
+) -> tuple[DType | None, ...] | str:  # fmt: skip
+    """The element types of a node's results, None for those that are not known; or why there is no such node.
+
+    Args:
+        name: the op.
+        opset: the opset.
+        base: what says which element types there are kernels for.
+        inputs: the element types of its inputs, where they are known.
+        attributes: the names of those that it has.
+        asked: the element type that one of them asks for.
+        results: how many results it has.
+    """
+    found = signature(name, opset, base)
+    if found is None:
+        return f"there is no {name} at opset {opset}"
+    if not found.available:
+        return f"onnxruntime has no kernel for {name}-{found.version}"
+    for attribute in attributes:
+        if attribute not in found.attributes:
+            return f"{name}-{found.version} has no {attribute}"
+    if found.most is not None and results > found.most:
+        return f"{name}-{found.version} gives no more than {found.most} results"
+    if len(inputs) > len(found.inputs) and not found.variadic:
+        return f"{name}-{found.version} takes {len(found.inputs)} inputs"
+    for index, dtype in enumerate(inputs):
+        reason = None if dtype is None else found.refusal(index, dtype)
+        if reason is not None:
+            return reason
+    reason = None if asked is None else found.result_refusal(asked)
+    if reason is not None:
+        return reason
+    bound = found.bound(inputs)
+    # A `dtype` beside a sequence is that of its elements.
+    return tuple(
+        bound.get(parameter) or element(parameter) or (asked if found.allowed.get(parameter, True) else None)
+        for parameter in found.outputs
+    )
 
 
 def is_complex(type: Type) -> bool:

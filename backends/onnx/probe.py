@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from isthmus.backends.onnx import opsets, table
 from isthmus.backends.onnx.emitter import EDGES, Emitter, Scope
 from isthmus.backends.onnx.profile import Kind, Profile
 from isthmus.backends.onnx.table import Refused
+from isthmus.ir import dtypes
+from isthmus.ir.dtypes import DType
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.op import Trait
 from isthmus.ir.ops.control import opaque
@@ -54,16 +58,24 @@ class Probe(Emitter):
                 elif not self.profile.plain and is_fixed(value):
                     self._fixed.add(f"operand{index}")
         for value in (*node.operands, *node.results):
-            reason = None if value is None else self.storable(value)
+            if value is None or (value.type.__class__ is Tensor and value.type.dtype in self._ordinary):
+                continue
+            reason = self.storable(value)
             if reason is not None:
                 return reason
-            if value is not None and node.op.name not in EDGES and opsets.is_complex(value.type):
+            if node.op.name not in EDGES and opsets.is_complex(value.type):
                 return "no runtime of ONNX computes with complex numbers"
         try:
             emit(self, node, *node.op.group(operands))
         except Refused as reason:
             return str(reason)
         return None
+
+    @cached_property
+    def _ordinary(self) -> frozenset[DType]:
+        """The element types of tensors that any node may have."""
+        every = dtypes.ALL if self.profile.plain else ()
+        return frozenset(each for each in every if not each.is_complex and opsets.since(each) <= self.opset)
 
     def storable(self, value: Value, kind: Kind = "tensors") -> str | None:
         """Why a value cannot be in a file of this opset, for this reader; None when it can."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
@@ -70,8 +69,11 @@ def _add(table: dict[str, list[tuple[int, Any]]], op: str, since: int, entry: An
 
 
 def _pick(rows: list[tuple[int, Any]], opset: int) -> Any:
-    index = bisect_right(rows, opset, key=lambda row: row[0])
-    return rows[index - 1][1] if index else None
+    found = None
+    for since, entry in rows:
+        if since <= opset:
+            found = entry
+    return found
 
 
 def emitter(op: str, opset: int) -> Emit | None:
