@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -80,7 +80,7 @@ class Builder:
     def _lift(self, op: Op, grouped: list[Any]) -> list[Value | None]:
         if len(grouped) > len(op.operands):
             raise InferError(f"takes {len(op.operands)} operands, got {len(grouped)}", op=op.name)
-        if not op.variadic and all(value is None or value.__class__ is Value for value in grouped):
+        if not op.variadic and set(map(type, grouped)) <= _VALUES:
             return grouped
         groups: dict[str, DType] = {}
         for operand, value in zip(op.operands, grouped, strict=True):
@@ -112,7 +112,9 @@ class Builder:
                 found = reprlib.repr(value)
                 raise InferError(f"{dtype} does not hold the constant", op="constant", location=self.location, found=found)
             value = weight(value, dtype)
-        node = self.emit("constant", (), {"value": value})
+        # The weight tells the type, and there is nothing to check.
+        node = Node(OPS["constant"], (), {"value": value}, (Tensor(value.dtype, value.shape),), (), self.location)
+        self.graph.insert(node, self.before)
         node.results[0].name = name or value.name
         return node.results[0]
 
@@ -143,6 +145,9 @@ class Builder:
         outputs = body(inner, *arguments)
         graph.set_outputs([outputs] if isinstance(outputs, Value) else outputs)
         return graph
+
+
+_VALUES: Final = frozenset((Value, type(None)))
 
 
 def _holds(dtype: DType, array: Array) -> bool:

@@ -196,8 +196,9 @@ class Node:
         Raises:
             IsthmusError: a result is still used.
         """
-        if any(result.uses for result in self.results):
-            raise IsthmusError("cannot be erased: a result is still used", op=self.op.name, location=self.location)
+        for result in self.results:
+            if result.uses:
+                raise IsthmusError("cannot be erased: a result is still used", op=self.op.name, location=self.location)
         graph = self.graph
         if graph is None:
             return
@@ -274,7 +275,7 @@ class Graph:
     @property
     def symbols(self) -> Symbols:
         """The symbols of the whole model: those of the graph at the top."""
-        return self.root._symbols
+        return self._symbols if self.parent is None else self.root._symbols
 
     @property
     def version(self) -> int:
@@ -283,7 +284,8 @@ class Graph:
 
     def touch(self) -> None:
         """Counts a change."""
-        self.root._version += 1
+        root = self if self.parent is None else self.root
+        root._version += 1
 
     def __len__(self) -> int:
         return self._count
@@ -502,6 +504,8 @@ class Graph:
             for value in graph.inputs:
                 settle(value)
             for node in graph.nodes:
+                if node.op.is_constant:
+                    continue  # its sizes are numbers
                 for result in node.results:
                     settle(result)
                 for name, attr in node.attrs.items():

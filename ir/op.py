@@ -481,24 +481,23 @@ class Op:
         spare = len(types) - len(self.operands)
         if spare and not (self.variadic and spare >= -1):
             raise call.error(f"takes {len(self.operands)} operands, got {len(types)}")
-        position = 0
-        for operand in self.operands:
-            count = spare + 1 if operand.variadic else 1
-            for type in types[position : position + count]:
-                if type is None:
-                    if not (operand.optional or operand.variadic):
-                        raise call.error(f"operand {operand.name} must be given")
-                elif operand.dtypes is not None:
-                    if type.__class__ is not Tensor:
-                        raise call.error(f"operand {operand.name} must be a tensor", found=str(type))
-                    element = type.dtype
-                    if element not in operand.dtypes:
-                        allowed = ", ".join(d.name for d in dtypes.ALL if d in operand.dtypes)
-                        raise call.error(f"operand {operand.name} has a wrong dtype", expected=allowed, found=str(type))
-                    if operand.group and groups.setdefault(operand.group, element) is not element:
-                        expected = f"{groups[operand.group]} as the operands before it"
-                        raise call.error(f"operand {operand.name} has another dtype", expected=expected, found=str(type))
-            position += count
+        rows: Iterable[Operand] = self.operands
+        if self.variadic:
+            rows = [row for row in self.operands for _ in range(spare + 1 if row.variadic else 1)]
+        for operand, type in zip(rows, types, strict=True):
+            if type is None:
+                if not (operand.optional or operand.variadic):
+                    raise call.error(f"operand {operand.name} must be given")
+            elif operand.dtypes is not None:
+                if type.__class__ is not Tensor:
+                    raise call.error(f"operand {operand.name} must be a tensor", found=str(type))
+                element = type.dtype
+                if element not in operand.dtypes:
+                    allowed = ", ".join(d.name for d in dtypes.ALL if d in operand.dtypes)
+                    raise call.error(f"operand {operand.name} has a wrong dtype", expected=allowed, found=str(type))
+                if operand.group and groups.setdefault(operand.group, element) is not element:
+                    expected = f"{groups[operand.group]} as the operands before it"
+                    raise call.error(f"operand {operand.name} has another dtype", expected=expected, found=str(type))
 
     def infer_checked(self, call: Call) -> Sequence[Type]:
         """`check`, then `infer`; no result has more than `MOST_AXES` axes."""

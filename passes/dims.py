@@ -50,7 +50,7 @@ class DimArithmetic:
                 for result in node.graph.parent.results:
                     if (elements := told(node.graph.parent, result.index, known.get)) is not None:
                         known[result] = elements
-            if not follows and node.op.name not in _STATIC:
+            if node.op.is_constant or (not follows and node.op.name not in _STATIC):
                 continue
             new = self._static(node, known) or self._simple(node, known)
             if new is not None:

@@ -55,7 +55,10 @@ Listener: TypeAlias = Callable[[PassRecord, Graph], None]
 
 def count_nodes(graph: Graph) -> int:
     """The nodes of a graph and of those nested in it; constants are not counted."""
-    return sum(not node.op.is_constant for node in graph.walk())
+    count = 0
+    for node in graph.walk():
+        count += not node.op.is_constant
+    return count
 
 
 def run_pass(graph: Graph, step: Pass, nodes: int | None = None) -> PassRecord:

@@ -32,7 +32,7 @@ def disagreement(old: Value, new: Value, newer_gives_way: bool = True) -> str | 
         new: the value that takes its place.
         newer_gives_way: of two such symbols, that of `new` is joined to that of `old`, and not the other way round.
     """
-    if old is new:
+    if old.type == new.type:
         return None
     left, right = resolved(old.type), resolved(new.type)
     if left == right:
@@ -81,13 +81,12 @@ def _standing(graph: Graph) -> Iterable[Symbol]:
 
 def removable(node: Node) -> bool:
     """Whether a node may go as soon as nothing uses it: nothing happens in it, and no size comes from it."""
-    return (
-        node.graph is not None
-        and not node.op.has_effect
-        and not node.regions
-        and not any(result.uses for result in node.results)
-        and not introduced(node)
-    )
+    if node.graph is None or node.regions or node.op.has_effect:
+        return False
+    for result in node.results:
+        if result.uses:
+            return False
+    return not introduced(node)
 
 
 def sweep(nodes: Iterable[Node]) -> tuple[list[Node], list[Value]]:

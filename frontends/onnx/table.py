@@ -71,4 +71,7 @@ def converts(*names: str, since: int = 1, domain: str = "") -> Callable[[Functio
 def converter(domain: str, name: str, opsets: Mapping[str, int]) -> Converter | None:
     """The row for an op in a file that imports these opsets by domain; None when there is none."""
     opset = opsets.get(domain, 1)
-    return next((row for row in CONVERTERS.get((domain, name), ()) if row.since <= opset), None)
+    for row in CONVERTERS.get((domain, name), ()):
+        if row.since <= opset:
+            return row
+    return None

@@ -72,10 +72,10 @@ def kept_whole(
 def _behind(graph: Graph, before: Node | None) -> list[Node]:
     """The nodes behind one, in order."""
     found = []
-    for node in graph.reversed_nodes():
-        if node is before:
-            break
+    node = graph.last
+    while node is not None and node is not before:
         found.append(node)
+        node = node.previous
     return found[::-1]
 
 
