@@ -45,7 +45,7 @@ class Gather(Op):
         if known is None or places is None or any(place.__class__ is not int for place in places):
             return None
         if len(call.shape(0)) == 1 and call.dtype(0) in FOLLOWED:
-            inside = len(places) <= MAX_FOLLOWED and all(-len(known) <= place < len(known) for place in places)
+            inside = len(places) <= MAX_FOLLOWED and all(-len(known) <= place < len(known) for place in places)  # type: ignore[operator]
             return (tuple(known[place] for place in places) if inside else None,)  # type: ignore[index]
         return follow(call, lambda x, indices: np.take(x, indices.astype(np.int64), call["axis"]), operands)
 
