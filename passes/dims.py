@@ -103,6 +103,8 @@ class DimArithmetic:
         elements = known.get(result) if result is not None else None
         if result is None or elements is None or not result.uses or node.op.name == "bind" or node.op.is_constant:
             return None
+        if node.op.name == "identity":
+            return None  # what it is of has a name of its own
         type = result.tensor
         if all(isinstance(dim, int) for dim in elements):
             shape = tuple(int(dim) for dim in type.shape or () if isinstance(dim, int))

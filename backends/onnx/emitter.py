@@ -10,7 +10,7 @@ import onnx
 
 from isthmus.backends import effects
 from isthmus.backends.names import Names
-from isthmus.backends.onnx import older, opsets, table
+from isthmus.backends.onnx import lists, older, opsets, table
 from isthmus.backends.onnx.attributes import add_attribute, plain
 from isthmus.backends.onnx.profile import Given, Profile, load
 from isthmus.backends.onnx.sizes import Sizes
@@ -103,11 +103,11 @@ class Emitter:
         self._value_names = Names()
         self._node_names = Names()
         self._constant_names: dict[object, str] = {}
+        self._unread: set[Node | None] = set()
         self._named_last: dict[str, Node] = {}
         self._constants: dict[object, str] = {}
         self._contents: dict[str, Weight] = {}
         self._fresh: dict[str, tuple[Any, int]] = {}
-        self._pinned: set[str] = set()
         self._wanted: dict[Value, str] = {}
         self._location: Location = UNKNOWN
 
@@ -160,11 +160,6 @@ class Emitter:
     def dtype(self, name: str) -> DType | None:
         """The element type of a name, where it is known."""
         return self._types.get(name)
-
-    def pin(self, name: str) -> str:
-        """Keeps a name from being changed to the user's, since it is remembered elsewhere."""
-        self._pinned.add(name)
-        return name
 
     # ---- constants
 
@@ -329,7 +324,7 @@ class Emitter:
             raise IsthmusError("is not legal at this opset", op=node.op.name, location=node.location)
         self._location = node.location
         self._fresh.clear()
-        operands = [None if value is None else self.name(value) for value in node.operands]
+        operands = [None if value is None or value.producer in self._unread else self.name(value) for value in node.operands]
         try:
             found = emit(self, node, *node.op.group(operands))
         except Refused as reason:
@@ -377,10 +372,10 @@ class Emitter:
         """Gives a result the name that the user knows it by."""
         made = self._fresh.get(name)
         wanted = self._wanted.get(value)
-        if made is None or name in self._pinned or not (wanted or value.name):
+        scope = self.scopes[-1]
+        if made is None or name not in scope.made or not (wanted or value.name):
             return name
         new = wanted or self.unique("", own=value.name)
-        scope = self.scopes[-1]
         made[0].output[made[1]] = new
         for other, _ in self._fresh.values():
             for index, used in enumerate(other.input):
@@ -389,6 +384,8 @@ class Emitter:
         scope.made.discard(name)
         scope.made.add(new)
         self._fresh[new] = self._fresh.pop(name)
+        for sizes in (each.sizes for each in self.scopes):
+            sizes.update([(key, new) for key, known in sizes.items() if known == name])
         return new
 
     # ---- graphs
@@ -410,7 +407,9 @@ class Emitter:
                 named = value.producer.operands[0]  # the same tensor in the file
             if named is not None and named.producer is not None and named.owner is graph and named not in self._wanted:
                 self._wanted[named] = name
-        skipped = effects.left_out(graph, self.binders)
+        unread = lists.read_at_once(graph)
+        self._unread |= unread
+        skipped = effects.left_out(graph, self.binders) | unread
         for node in graph.nodes:
             if node not in skipped:
                 self.node(node)

@@ -10,6 +10,7 @@ import numpy as np
 from isthmus.backends import formulas
 from isthmus.backends.onnx import opsets
 from isthmus.backends.onnx.emitter import Emitter
+from isthmus.backends.onnx.lists import sizes_in
 from isthmus.backends.onnx.neural import shape_of
 from isthmus.backends.onnx.sizes import target_shape
 from isthmus.backends.onnx.table import emits, lowers, refuse
@@ -27,6 +28,8 @@ END: Final = 2**63 - 1
 def _reshape(e: Emitter, node: Node, x: str) -> Any:
     value = node.operands[0]
     assert value is not None
+    if (sizes := sizes_in(node.result)) is not None:
+        return e.sizes.vector(sizes)
     shape, zeros = target_shape(value.tensor.shape, node.attrs["shape"], e.opset >= 14)
     computed = any(not isinstance(dim, int) for dim in shape)
     if e.opset < 14 and computed and any(bounds(dim)[0] < 1 for dim in node.attrs["shape"]):
@@ -81,6 +84,8 @@ def _picked(node: Node) -> Node | None:
 
 @emits("unsqueeze")
 def _unsqueeze(e: Emitter, node: Node, x: str) -> Any:
+    if (sizes := sizes_in(node.result)) is not None:
+        return e.sizes.vector(sizes)
     rank = len(shape_of(node)) + len(node.attrs["axes"])
     return e.op("Unsqueeze", x, e.ints(_axes(node, rank))) if node.attrs["axes"] else x
 
@@ -159,6 +164,8 @@ def _flip(e: Emitter, node: Node, x: str) -> Any:
 
 @emits("concat")
 def _concat(e: Emitter, node: Node, xs: list[str]) -> Any:
+    if (sizes := sizes_in(node.result)) is not None:
+        return e.sizes.vector(sizes)
     return xs[0] if len(xs) == 1 else e.op("Concat", *xs, axis=node.attrs["axis"])
 
 

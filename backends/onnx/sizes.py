@@ -44,9 +44,9 @@ class Sizes(SizeArithmetic[str]):
     def note(self, value: Value) -> None:
         """Takes down the sizes of a value that was just emitted."""
         shape = tuple(map(resolve, value.tensor.shape or ()))
-        for first, dim in enumerate(shape):
-            if not isinstance(dim, int):
-                for end in range(first + 1, len(shape) + 1):
+        for first in range(len(shape)):
+            for end in range(first + 1, len(shape) + 1):
+                if not all(isinstance(dim, int) for dim in shape[first:end]):
                     self._bearers[shape[first:end]] = (value, first)
 
     def vector(self, dims: Sequence[Dim]) -> str:
@@ -86,7 +86,7 @@ class Sizes(SizeArithmetic[str]):
         if found is None:
             inner = e.scopes[depth + 1 :]
             del e.scopes[depth + 1 :]
-            found = e.scopes[depth].sizes[key] = e.pin(make())
+            found = e.scopes[depth].sizes[key] = make()
             e.scopes.extend(inner)
         return found
 
@@ -108,6 +108,8 @@ class Sizes(SizeArithmetic[str]):
         return found
 
     def _join(self, dims: tuple[Dim, ...]) -> str:
+        if len(dims) > 1 and self._bearer(dims) is not None:
+            return self._axes(dims)
         parts: list[str] = []
         index = 0
         while index < len(dims):
