@@ -200,12 +200,15 @@ def lower(
 
 def _legalize(captured: Captured, backend: Backend) -> PassRecord:
     """Legalizes the graph. What may be empty may be so where the target's form is the same then, and not worse."""
-    symbols = captured.graph.symbols
-    with symbols.supposing([(">=", symbol.dim, 1) for symbol in captured.perhaps_empty]):
-        record = legalize(captured.graph, backend, captured.output_names)
-    if captured.perhaps_empty and any(backend.legal(node) is not None for node in captured.graph.walk()):
-        for symbol in captured.perhaps_empty:
-            symbols.narrow(symbol, 1)
+    graph, sizes, names = captured.graph, captured.perhaps_empty, captured.output_names
+    if not sizes:
+        return legalize(graph, backend, names)
+    legal = {node for node in graph.walk() if backend.legal(node) is None}
+    with graph.symbols.supposing([(">=", symbol.dim, 1) for symbol in sizes]):
+        record = legalize(graph, backend, names, legal)
+    if any(node not in legal and backend.legal(node) is not None for node in graph.walk()):
+        for symbol in sizes:
+            graph.symbols.narrow(symbol, 1)
     return record
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from isthmus.ir.builder import Builder
@@ -39,7 +39,9 @@ Chain: TypeAlias = tuple[tuple[str, str], ...]
 """The ops that one after the other were lowered, and why the target did not take each."""
 
 
-def legalize(graph: Graph, target: Target, output_names: Sequence[str] = ()) -> PassRecord:
+def legalize(
+    graph: Graph, target: Target, output_names: Sequence[str] = (), legal: Collection[Node] = ()
+) -> PassRecord:
     """Makes every node of a graph legal for a target, in place: its own lowerings first, then the ops' decompositions.
 
     Before that, complex numbers become pairs of reals, for a target that says that it has none (see `complex_pairs`).
@@ -49,6 +51,7 @@ def legalize(graph: Graph, target: Target, output_names: Sequence[str] = ()) -> 
         graph: a graph at the top.
         target: says what is legal.
         output_names: what errors call the outputs; by default their values' names.
+        legal: nodes that the target is known to take.
 
     Returns:
         What was lowered, by op.
@@ -57,7 +60,7 @@ def legalize(graph: Graph, target: Target, output_names: Sequence[str] = ()) -> 
         UnsupportedError: nodes are left that can be made legal in no way; it carries all of them.
     """
     before, version, start = count_nodes(graph), graph.version, time.perf_counter()
-    run = _Legalization(graph, target, output_names)
+    run = _Legalization(graph, target, output_names, legal)
     if not getattr(target, "complex_numbers", True):
         pairs = ComplexPairs(target.name)
         pairs.apply(graph)
@@ -75,8 +78,9 @@ def legalize(graph: Graph, target: Target, output_names: Sequence[str] = ()) -> 
 
 
 class _Legalization:
-    def __init__(self, graph: Graph, target: Target, output_names: Sequence[str]) -> None:
+    def __init__(self, graph: Graph, target: Target, output_names: Sequence[str], legal: Collection[Node]) -> None:
         self.graph = graph
+        self.legal = legal
         self.output_names = output_names
         self.target = target
         self.paired = False  # complex numbers stand only at the ends
@@ -95,7 +99,7 @@ class _Legalization:
                 work.pop()
             if node is None:
                 continue
-            reason = self.target.legal(node)
+            reason = None if node in self.legal else self.target.legal(node)
             fresh: list[Node] = []
             if node is top:
                 fresh = [] if reason is None else self.lower(node, reason, self.decompose)
