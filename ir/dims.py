@@ -61,7 +61,7 @@ def product(dims: tuple[Dim, ...] | list[Dim]) -> Dim:
     """The product of some dims; 1 for none."""
     result: Dim = 1
     for dim in dims:
-        result = result * dim
+        result = dim * result  # by 1 an expression stays the object that it is
     return result
 
 

@@ -77,9 +77,10 @@ class Symbol:
         hi: greatest value that it may take; infinity when there is none.
         hint: a value known to be valid, such as the size in the example input; None when there is none.
         joined: the dim that this symbol was found to be equal to, once it was.
+        dim: this symbol as a dim.
     """
 
-    __slots__ = ("hi", "hint", "joined", "key", "lo", "name")
+    __slots__ = ("dim", "hi", "hint", "joined", "key", "lo", "name")
 
     def __init__(self, name: str, lo: Bound = 1, hi: Bound = INF, hint: int | None = None) -> None:
         self.name = name
@@ -88,6 +89,7 @@ class Symbol:
         self.hi = hi
         self.hint = hint
         self.joined: Dim | None = None
+        self.dim = Expr((((self,), 1),))
 
     def __setattr__(self, name: str, value: Any) -> None:
         changed = name != "hint" and getattr(self, name, value) != value  # nothing is known yet of one that is being made
@@ -98,11 +100,6 @@ class Symbol:
 
     def __repr__(self) -> str:
         return self.key
-
-    @property
-    def dim(self) -> Expr:
-        """This symbol as a dim."""
-        return Expr((((self,), 1),))
 
 
 _PLAIN: Final = re.compile(r"[^\W\d]\w*")
@@ -198,8 +195,8 @@ class Expr:
 
     def __mul__(self, other: Dim) -> Dim:
         if isinstance(other, int):
-            if other == 0:
-                return 0
+            if other in (0, 1):
+                return self if other else 0
             return Expr(tuple((monomial, coefficient * other) for monomial, coefficient in self.terms))
         if len(self.terms) == len(other.terms) == 1:
             (left, a), (right, b) = self.terms[0], other.terms[0]
@@ -270,6 +267,8 @@ def _normal(terms: Mapping[Monomial, int]) -> Dim:
         return kept[0][1]
     if len(kept) > MOST_TERMS:
         raise _too_large()
+    if len(kept) == 1:
+        return Expr(tuple(kept))
     # Longer products first, constants last, then by name: the order in which people write polynomials.
     kept.sort(key=lambda term: (-len(term[0]), [atom.key for atom in term[0]]))
     return Expr(tuple(kept))
@@ -469,16 +468,23 @@ def bounds(dim: Dim) -> tuple[Bound, Bound]:
         return dim, dim
     lo: Bound = 0
     hi: Bound = 0
+    plain = True  # there are symbols alone
     for monomial, coefficient in dim.terms:
         a: Bound = coefficient
         b: Bound = coefficient
         for atom in monomial:
+            plain = plain and atom.__class__ is Symbol
             c, d = _atom_bounds(atom)
-            corners = (times(a, c), times(a, d), times(b, c), times(b, d))
-            a, b = min(corners), max(corners)
+            if a == b:
+                a, b = (times(a, c), times(a, d)) if a > 0 else (times(a, d), times(a, c))
+            else:
+                corners = (times(a, c), times(a, d), times(b, c), times(b, d))
+                a, b = min(corners), max(corners)
         lo, hi = plus(lo, a), plus(hi, b)
+    if plain or len(dim.terms) == 1:
+        return lo, hi
     extremes = [(m[0], c) for m, c in dim.terms if len(m) == 1 and isinstance(m[0], Function) and m[0].kind in ("min", "max")]
-    if len(extremes) == 1 and len(dim.terms) > 1:
+    if len(extremes) == 1:
         # min(a, b) - x is no greater than a - x, which may say more than the ranges of both sides by themselves
         atom, factor = extremes[0]
         rest = dim - _normal({(atom,): factor})
@@ -487,7 +493,7 @@ def bounds(dim: Dim) -> tuple[Bound, Bound]:
             hi = min(hi, *(end for _, end in ends))
         else:
             lo = max(lo, *(end for end, _ in ends))
-    for monomial, coefficient in dim.terms if len(dim.terms) > 1 else ():
+    for monomial, coefficient in dim.terms:
         quotient = monomial[0] if len(monomial) == 1 else None
         if isinstance(quotient, Function) and quotient.kind == "floordiv":
             # x//k*k is less than k below x, which may say more where x stands beside it
