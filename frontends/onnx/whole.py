@@ -46,6 +46,8 @@ def kept_whole(
     domain, name = domain_of(proto), proto.op_type
     if domain not in STANDARD or name in SEEN_THROUGH or (domain, name, proto.overload) in model.functions:
         return results
+    if name == "Split" and not all(proto.output):
+        return results  # of any number of results each must have a name
     nodes = _behind(b.graph, before)
     if not _may_be_several(proto, nodes):  # nor may some of them
         return results
