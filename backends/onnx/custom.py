@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections import ChainMap
 from collections.abc import Iterator, MutableMapping
+from functools import cache
 from typing import Any
 
 import onnx
@@ -44,6 +45,7 @@ def _check_opset(e: Emitter, versions: dict[str, int], domain: str, name: str) -
         refuse(f"{name} stays as it is in the file, which is of opset {opset}, and {now}")
 
 
+@cache
 def since(name: str, opset: int) -> int | None:
     """The opset of which an op of the standard is at an opset; None where there is none."""
     try:

@@ -41,13 +41,9 @@ class Probe(Emitter):
             return f"it needs opset {first}" if first else "ONNX has no op for it"
         if not self.profile.custom and (why := opaque(node)) is not None:
             return f"{why}, and the profile {self.profile.name} takes no such nodes"
-        for scope in self.scopes:
-            scope.sizes.clear()
-        self._types.clear()
-        self._shapes.clear()
-        self._fixed.clear()
-        self._constants.clear()  # their types went with the others
-        self._contents.clear()
+        (scope,) = self.scopes
+        for known in (scope.sizes, self._types, self._shapes, self._fixed, self._constants, self._contents):
+            known.clear()
         operands: list[str | None] = []
         for index, value in enumerate(node.operands):
             operands.append(None if value is None else f"operand{index}")

@@ -28,6 +28,10 @@ class _Run:
     dims: tuple[Dim, ...]
 
 
+def _by_age(noted: tuple[int, Value, int]) -> tuple[int, int]:
+    return noted[0], noted[2]
+
+
 class Sizes(SizeArithmetic[str]):
     """Gives dims as values.
 
@@ -39,15 +43,27 @@ class Sizes(SizeArithmetic[str]):
 
     def __init__(self, emitter: Emitter) -> None:
         self.e = emitter
-        self._bearers: dict[tuple[Dim, ...], tuple[Value, int]] = {}  # by sizes: the last value that has them, and from where
+        self._noted = 0
+        self._last: dict[tuple[Dim, ...], tuple[int, Value]] = {}  # by shape: the last value that has it, and which one it was
+        self._within: dict[tuple[Dim, ...], list[tuple[tuple[Dim, ...], int]]] = {}  # by sizes: shapes with them, and where
 
     def note(self, value: Value) -> None:
         """Takes down the sizes of a value that was just emitted."""
-        shape = tuple(map(resolve, value.tensor.shape or ()))
-        for first in range(len(shape)):
-            for end in range(first + 1, len(shape) + 1):
-                if not all(isinstance(dim, int) for dim in shape[first:end]):
-                    self._bearers[shape[first:end]] = (value, first)
+        shape = tuple([dim if dim.__class__ is int else resolve(dim) for dim in value.tensor.shape or ()])
+        if all(isinstance(dim, int) for dim in shape):
+            return
+        if shape not in self._last:
+            for first in range(len(shape)):
+                for end in range(first + 1, len(shape) + 1):
+                    if not all(isinstance(dim, int) for dim in shape[first:end]):
+                        self._within.setdefault(shape[first:end], []).append((shape, first))
+        self._noted += 1
+        self._last[shape] = self._noted, value
+
+    def _bearing(self, dims: tuple[Dim, ...]) -> tuple[Value, int] | None:
+        """The last value that has these dims next to one another, and from where."""
+        found = max(((*self._last[shape], axis) for shape, axis in self._within.get(dims, ())), key=_by_age, default=None)
+        return None if found is None else found[1:]
 
     def vector(self, dims: Sequence[Dim]) -> str:
         """The name of an i64 list of these dims."""
@@ -136,11 +152,13 @@ class Sizes(SizeArithmetic[str]):
         """The value and axis from which on these dims can be read, in the graph in which they are computed."""
         if self.e.opset < 15 or self.e.probing or (len(dims) == 1 and isinstance(dims[0], Expr) and dims[0].symbol is not None):
             return None
-        found = self._bearers.get(dims)
+        found = self._bearing(dims)
         return found if found is not None and found[0].owner is self.e.scopes[self._depth_of(dims)].graph else None
 
     def _shape(self, dims: tuple[Dim, ...]) -> str:
-        value, axis = self._bearers[dims]
+        found = self._bearing(dims)
+        assert found is not None
+        value, axis = found
         whole = len(dims) == value.tensor.rank
         attrs: dict[str, Any] = {} if whole else {"start": axis, "end": axis + len(dims)}
         return str(self.e.op("Shape", self.e.name(value), **attrs))
