@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from isthmus.frontends.onnx.conversion import Conversion
+from isthmus.frontends.onnx.conversion import Conversion, Opaque
 from isthmus.frontends.onnx.table import converts
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, Symbol, product, symbols
@@ -124,7 +124,13 @@ def _as(b: Builder, value: Value, type: Type) -> Value:
 
 
 def scalar(b: Builder, value: Value) -> Value:
-    """A tensor of one element as a 0-d one."""
+    """A tensor of one element as a 0-d one.
+
+    Raises:
+        Opaque: its rank is not known.
+    """
+    if not isinstance(value.type, Tensor) or value.type.shape is None:
+        raise Opaque("the rank of a condition is not known")
     made: Value = value if value.tensor.shape == () else b.reshape(value, shape=[])
     return made
 
@@ -281,7 +287,8 @@ def scan_of_batches(
     if not 0 <= carried < len(inputs):
         raise c.malformed(f"has {len(inputs)} inputs, of which {num_scan_inputs} are scanned")
     whole = [*inputs, *([] if lengths is None else [lengths])]
-    types = [Tensor(x.tensor.dtype, c.shape(x)[1:]) for x in whole]
+    shapes = [c.shape(x)[1:] for x in whole]
+    types = [Tensor(x.tensor.dtype, shape) for x, shape in zip(whole, shapes, strict=True)]
     longest = c.shape(inputs[carried])[1]
 
     def one(b: Builder, turn: Value, *slices: Value) -> list[Value]:

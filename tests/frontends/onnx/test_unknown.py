@@ -78,6 +78,17 @@ def test_the_text_form_holds_what_is_unknown() -> None:
               z = Loop (n, c, y) <body = b (int64 i, bool d, v) => (bool e, w) { e = Not (d) w = acme.Bar (v, x) }>
             }""", "", {"y": "?", "z": "?", "v": "?", "w": "?"}, ["y = acme.Foo(x)", "z = .Loop(n,c,y)"],
         ),
+        (
+            """g (int64 n, bool c, float[2,3] x) => (float[2,3] z) {
+              z = Loop (n, c, x) <body = b (int64 i, bool d, v) => (e, w) { e = acme.Bar (v) w = Relu (v) }>
+            }""", "", {"z": "f32[2, 3]"}, ["z = .Loop(n,c,x)"],
+        ),
+        (
+            """g (float[2,3] x) => (float[3] z, float[2,3] s) {
+              y = acme.Foo (x)
+              z, s = Scan <num_scan_inputs = 1, body = b (v, float[3] r) => (w, q) { w = acme.Bar (v, r) q = Relu (r) }> (y, x)
+            }""", "", {"y": "?", "z": "?", "v": "?"}, ["y = acme.Foo(x)", "z,s = .Loop(const,,y)"],
+        ),
         (  # what is stacked must have a rank
             """g (int64 n, bool c, float[2,3] x) => (float[K,2,3] z) {
               z = Loop (n, c) <body = b (int64 i, bool d) => (bool e, w) { e = Not (d) w = acme.Bar (i, x) }>
@@ -110,7 +121,7 @@ def test_the_text_form_holds_what_is_unknown() -> None:
         ("g (float[2] x) => (y, z) { y = acme.Foo (x) z = Identity (y) }", "", {"y": "?"},
          ["y = acme.Foo(x)", "z = .Identity(y)"]),
     ],
-    ids=["if", "loop", "scanned", "sequence", "function", "captures", "returned"],
+    ids=["if", "loop", "asked", "scan", "scanned", "sequence", "function", "captures", "returned"],
 )  # fmt: skip
 def test_where_such_a_node_may_be(text: str, functions: str, types: dict[str, str], found: list[str]) -> None:
     net = isthmus.compile(model(text, functions))
