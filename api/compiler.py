@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from isthmus.backends.base import Backend
     from isthmus.frontends.base import Captured
     from isthmus.frontends.weight_files import Source
-    from isthmus.ir.graph import Node
     from isthmus.passes import Pass
 
 FRONTENDS = {"torch": "isthmus.frontends.torch", "onnx": "isthmus.frontends.onnx"}
@@ -171,15 +170,11 @@ def lower(
     report.notes += captured.notes
     report.nodes["captured"] = count_nodes(graph)
     growth = GROWTH if captured.growth is None else captured.growth
-
-    def takes(node: Node) -> bool:
-        return backend.legal(node) is None
-
     if until != "captured":
-        SpellOut(backend.stays, takes).apply(graph)
+        SpellOut(backend.stays, backend.takes).apply(graph)
         tell("passes")
         with _stage(report, "passes"):
-            records = run_passes(graph, default_passes(growth, takes) if passes is None else passes, verify=verify_ir)
+            records = run_passes(graph, default_passes(growth, backend.takes) if passes is None else passes, verify=verify_ir)
         report.passes += map(_told, records)
         report.nodes["passes"] = count_nodes(graph)
     if until == "legal":

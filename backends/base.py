@@ -109,6 +109,10 @@ class Backend(ABC):
     def legal(self, node: Node) -> str | None:
         """None when the target can say this node as it is; else why not, in one sentence."""
 
+    def takes(self, node: Node) -> bool:
+        """Whether the target says a node as it is, by one of its own."""
+        return self.legal(node) is None
+
     def stays(self, node: Node) -> bool:
         """Whether the target has the very op that a node of the op `whole` is of; such a node is lowered to a `native` one."""
         return False

@@ -31,6 +31,7 @@ PAGE, KEPT = ROOT / "docs" / "standard.md", ROOT / "bench" / "standard.json"
 RUNS = {"reference": "evaluated here", "own": "ONNX, at the model's own opset",
         **{str(opset): f"ONNX, at opset {opset}" for opset in (9, 13, 17, NEWEST)}}  # fmt: skip
 PEERS = ("onnxsim", "onnxslim", "onnxscript", "onnxoptimizer")
+SIMPLIFIED = "simplified"
 FINE = ("right", "nearer", "evaluated")
 
 
@@ -78,6 +79,8 @@ def work(run: str, names: list[str]) -> None:
             found = "right" if off is None else f"{runtime}: {off}"
         elif run in PEERS:
             found = of_peer(run, name)
+        elif run == SIMPLIFIED:
+            found = standard.simplified(name)
         elif run == "reference":
             found = standard.verdict(name)
         else:
@@ -160,6 +163,15 @@ def page(kept: dict[str, dict[str, str]]) -> str:
         if peer in kept:
             right = sum(kept[peer].get(name) == "right" for name in passed)
             lines.append(f"| {peer} | {right:,} | {right / len(passed):.2%} |")
+    worse = {name: told for name, told in kept[SIMPLIFIED].items() if told != "right"}
+    numbers = counted(worse)
+    lines += [
+        "", "## Smaller, and at once", "",
+        f"`isthmus simplify` gives {numbers['grown']} of the {total:,} models more nodes than they had (those of functions and "
+        f"nested graphs counted, constants not), and {numbers['unstable']} of them are written otherwise when what was written "
+        "is simplified again:", "", "| model | |", "|---|---|",
+        *(f"| {name} | {told} |" for name, told in worse.items()),
+    ]  # fmt: skip
     lines += ["", "## What is not right", "", "| model | here | ONNX, at its own opset | the original |", "|---|---|---|---|"]
     for name in kept["own"]:
         told = [kept[run][name] for run in ("reference", "own")]
@@ -189,7 +201,7 @@ def write(kept: dict[str, dict[str, str]]) -> None:
 
 
 def runs(options: argparse.Namespace) -> Iterator[str]:
-    yield from options.runs or ("original", *RUNS)
+    yield from options.runs or ("original", *RUNS, SIMPLIFIED)
     if options.peers:
         yield from PEERS
 

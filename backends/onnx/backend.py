@@ -167,6 +167,9 @@ class OnnxBackend(base.Backend):
             return f"the profile {self.profile.name} takes no nodes of constants alone"
         return self._probe.reason(node)
 
+    def takes(self, node: Node) -> bool:
+        return self._probe.is_one(node)
+
     def stays(self, node: Node) -> bool:
         return self._probe.tried(node, native.of_whole) is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 from isthmus.backends.onnx import opsets, table
 from isthmus.backends.onnx.emitter import EDGES, Emitter, Scope
@@ -29,6 +30,16 @@ class Probe(Emitter):
     ) -> None:  # fmt: skip
         super().__init__(opset, {}, metadata=False, keep_functions=keep_functions, profile=profile, keep_ops=keep_ops)
         self.scopes.append(Scope(None))
+        self._made = 0
+
+    def op(self, op_type: str, *inputs: str | None, results: int = 1, domain: str = "", **attrs: Any) -> Any:
+        self._made += op_type != "Identity"  # which stands for sizes as well
+        return super().op(op_type, *inputs, results=results, domain=domain, **attrs)
+
+    def is_one(self, node: Node) -> bool:
+        """Whether a node can be emitted, as no more than one besides those that compute sizes."""
+        self._made = 0
+        return self.reason(node) is None and self._made <= 1
 
     def reason(self, node: Node) -> str | None:
         """Why a node cannot be emitted; None when it can."""

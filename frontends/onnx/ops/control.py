@@ -102,7 +102,7 @@ def loop(c: Conversion, trip: Value | None = None, cond: Value | None = None, *i
     def build(types: Sequence[Type]) -> Graph:
         def leave(b: Builder, outputs: list[Value]) -> Sequence[Value]:
             after = [_as(b, value, type) for value, type in zip(outputs[1:], types, strict=False)]
-            return [scalar(b, outputs[0]), *after, *outputs[1 + carried :]]
+            return [scalar(b, _source(outputs[0])), *after, *outputs[1 + carried :]]
 
         return c.region(body, [COUNT, *types], "body", enter, leave)
 
@@ -114,6 +114,13 @@ def loop(c: Conversion, trip: Value | None = None, cond: Value | None = None, *i
         if isinstance(value.type, Optional) and last is not None and last.op.name == "optional_some":
             results[index] = c.b.optional_get(value)  # a value that may be absent only at the start
     return tuple(results)
+
+
+def _source(value: Value) -> Value:
+    """What a value is, however often it was handed on: a constant shows only so."""
+    while (node := value.producer) is not None and node.op.name == "identity" and node.operands[0] is not None:
+        value = node.operands[0]
+    return value
 
 
 def _as(b: Builder, value: Value, type: Type) -> Value:

@@ -6,11 +6,12 @@ the words: evaluated here, or compiled for onnxruntime, at the opset that the fi
 
 from __future__ import annotations
 
-import collections
 import glob
 import os
 import sys
+import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,7 @@ from onnx.backend.test.loader import load_model_tests
 import isthmus
 from isthmus.backends.onnx.opsets import NEWEST, OLDEST
 from isthmus.backends.onnx.runtime import Evaluator, Session
-from isthmus.errors import IsthmusError
+from isthmus.errors import IsthmusError, UnsupportedError
 from isthmus.verification import random_outputs
 
 KINDS: Final = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
@@ -249,6 +250,35 @@ def _verdict(name: str, target: str, options: dict[str, Any]) -> str:
     return f"opaque: {', '.join(opaque)}" if opaque else "right"
 
 
+def simplified(name: str) -> str:
+    """What becomes of a case that is made simpler, as `isthmus simplify` does it, and then once more: ``right``, ``grown`` or
+    ``unstable`` (the second file is another than the first); the latter with a colon and what there is to say."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.onnx")
+        first = _simpler(load(cases()[name])[0])
+        first.save(path)
+        content = path.read_bytes()
+        _simpler(path).save(path)
+        again = path.read_bytes()
+    nodes = [counts - Counter({"Constant": counts["Constant"]}) for counts in map(Counter, _ops(first))]
+    if nodes[1].total() > nodes[0].total():
+        more, fewer = (", ".join(sorted((one - other).elements())) for one, other in (nodes[::-1], nodes))
+        return f"grown: {nodes[0].total()} to {nodes[1].total()} nodes: {more}{' in place of ' + fewer if fewer else ''}"
+    return "right" if again == content else "unstable: it is written otherwise the second time"
+
+
+def _simpler(model: Any) -> Any:
+    try:
+        return isthmus.compile(model, keep_ops=True)
+    except UnsupportedError:
+        return isthmus.compile(model, keep_ops=True, profile="onnx")
+
+
+def _ops(net: Any) -> tuple[dict[str, int], dict[str, int]]:
+    """How many nodes there are of each op, in the file and in what was written."""
+    return net.captured.op_counts(), net.artefact.op_counts
+
+
 NARROW: Final = frozenset((onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16))
 
 
@@ -320,7 +350,7 @@ if __name__ == "__main__":
     words = [word for word in sys.argv[1:] if not word.startswith("-")]
     target = "onnx" if "--onnx" in sys.argv else "reference"
     opsets = [int(word.partition("=")[2]) for word in sys.argv if word.startswith("--opset=")]
-    told: collections.Counter[str] = collections.Counter()
+    told: Counter[str] = Counter()
     for name in cases():
         if words and not any(word in name for word in words):
             continue
