@@ -86,11 +86,12 @@ def compile(
         CaptureError: the model raised, or did what cannot be watched.
         UnsupportedError: ops that the target cannot carry, all at once, each with its place in the source.
     """
-    captured, report, backend = lower(
-        model, args, kwargs, target=target, dynamic_shapes=dynamic_shapes, input_names=input_names,
-        output_names=output_names, weights=weights, passes=passes, verify_ir=verify_ir, **options,
-    )  # fmt: skip
-    return emit(captured, report, backend)
+    with _collecting_nothing():
+        captured, report, backend = lower(
+            model, args, kwargs, target=target, dynamic_shapes=dynamic_shapes, input_names=input_names,
+            output_names=output_names, weights=weights, passes=passes, verify_ir=verify_ir, **options,
+        )  # fmt: skip
+        return emit(captured, report, backend)
 
 
 def emit(captured: Captured, report: Report, backend: Backend) -> Compiled:
@@ -209,14 +210,23 @@ def _legalize(captured: Captured, backend: Backend) -> PassRecord:
 
 @contextmanager
 def _stage(report: Report, stage: str) -> Iterator[None]:
-    """Times a stage, with the cycle collector at rest: a stage makes many small objects that live on, little garbage."""
+    """Times a stage, with the cycle collector at rest."""
+    start = time.perf_counter()
+    try:
+        with _collecting_nothing():
+            yield
+    finally:
+        report.seconds[stage] = time.perf_counter() - start
+
+
+@contextmanager
+def _collecting_nothing() -> Iterator[None]:
+    """The cycle collector at rest: a compilation makes many small objects that live on, little garbage."""
     collecting = gc.isenabled()
     gc.disable()
-    start = time.perf_counter()
     try:
         yield
     finally:
-        report.seconds[stage] = time.perf_counter() - start
         if collecting:
             gc.enable()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -66,16 +67,13 @@ class Builder:
         row = OPS.get(name) or OPS.get(name.rstrip("_"))
         if row is None or name.startswith("__"):
             raise AttributeError(f"there is no op {name}")
-        op = row
+        return partial(self._build, row)
 
-        def build(*operands: Any, regions: Sequence[Graph] = (), **attrs: Any) -> Any:
-            grouped = list(operands)
-            grouped += [attrs.pop(operand.name, None) for operand in op.operands[len(grouped) :]]
-            flat = self._lift(op, grouped)
-            results = self.emit(op, flat, attrs, regions).results
-            return results[0] if len(results) == 1 else tuple(results)
-
-        return build
+    def _build(self, op: Op, /, *operands: Any, regions: Sequence[Graph] = (), **attrs: Any) -> Any:
+        grouped = list(operands)
+        grouped += [attrs.pop(operand.name, None) for operand in op.operands[len(grouped) :]]
+        results = self.emit(op, self._lift(op, grouped), attrs, regions).results
+        return results[0] if len(results) == 1 else tuple(results)
 
     def _lift(self, op: Op, grouped: list[Any]) -> list[Value | None]:
         if len(grouped) > len(op.operands):

@@ -63,7 +63,7 @@ class Weight(ABC):
 
     @property
     def address(self) -> int | None:
-        """Where the content lies in this process's memory; None where it does not."""
+        """Where the content lies in memory that may be mapped from a file; None where it does not."""
         return None
 
     @property
@@ -135,7 +135,12 @@ class ArrayWeight(Weight):
         return ("memory", interface["data"][0], self.dtype.name, self.shape, self._array.strides)
 
     @property
-    def address(self) -> int:
+    def address(self) -> int | None:
+        root: Any = self._array
+        while isinstance(root, np.ndarray) and root.base is not None:
+            root = root.base
+        if isinstance(root, bytes) or (isinstance(root, np.ndarray) and root.flags.owndata):
+            return None  # it was allocated
         return int(self._array.__array_interface__["data"][0])
 
     def array(self) -> Array:
