@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 STANDARD: Final = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 SEEN_THROUGH: Final = frozenset(("Shape", "Size", "ConstantOfShape", "If", "Loop", "Scan"))
 """Ops that become sizes, which go into the attributes of others, or nested graphs, in which passes have their own work."""
-MEANS_LESS: Final = frozenset((
-    "Bernoulli", "Binarizer", "BitCast", "BitShift", "Div", "Einsum", "Gemm", "Max", "Min", "Mod", "Multinomial", "Pow",
-    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Range",
+MEANS_MORE: Final = frozenset((
+    "bernoulli", "bitcast", "div", "einsum", "maximum", "minimum", "mod", "multinomial", "pow", "random_normal",
+    "random_uniform", "range", "shift_left", "shift_right",
 ))  # fmt: skip
-"""Ops that become one node, which is defined where the op is not: a target may need several to say that."""
+"""Ops of the table that are defined where those of the standard are not: a target may need several nodes to say one."""
 
 
 def kept_whole(
@@ -49,13 +49,13 @@ def kept_whole(
     if name == "Split" and not all(proto.output):
         return results  # of any number of results each must have a name
     nodes = _behind(b.graph, before)
-    if not _may_be_several(proto, nodes):  # nor may some of them
+    if not _may_be_several(nodes):  # nor may some of them
         return results
     ends = [value for name, value in zip(proto.output, results, strict=False) if name]
     outputs = [value for value in ends if value is not None]
     if len(outputs) < len(ends) or any(each.op.has_effect for node in nodes for each in _walk(node)):
         return results
-    if not _may_be_several(proto, needed(nodes, outputs)):
+    if not _may_be_several(needed(nodes, outputs)):
         return results
     body = Graph("body", b.graph.symbols)
     for node in nodes:
@@ -81,9 +81,9 @@ def _behind(graph: Graph, before: Node | None) -> list[Node]:
     return found[::-1]
 
 
-def _may_be_several(proto: Any, nodes: Sequence[Node]) -> bool:
+def _may_be_several(nodes: Sequence[Node]) -> bool:
     """Whether targets may need several nodes to say what a node became."""
-    return len(nodes) > 1 or any(node.op.is_coarse or proto.op_type in MEANS_LESS for node in nodes)
+    return len(nodes) > 1 or any(node.op.is_coarse or node.op.name in MEANS_MORE for node in nodes)
 
 
 def _leaks(body: Graph, assumptions: Sequence[Assumption]) -> bool:
