@@ -70,6 +70,12 @@ def _mask_of_keys(node: Node) -> bool:
     return _input(node, 6) is None and mask.tensor.rank >= 2 and same(mask.tensor.shape[-1], length) is True  # type: ignore[index]
 
 
+def _real(node: Node) -> bool:
+    x = _input(node, 0)
+    return x is None or not x.tensor.dtype.is_integer
+
+
+_DIVIDES: Final = (_real, "stops where it divides integers by 0, or the least by -1")
 _ROUGH: Final = (lambda node: False, "adds up more roughly than the standard's own tests allow")
 _LAYOUT: Final = (lambda node: not _given(node, "layout"), "takes no batches in front of time")
 _NONE: Final = (_some, "takes no bools of which there are none")
@@ -79,7 +85,8 @@ _UNLIKE: Final[dict[str, tuple[Callable[[Node], bool], str]]] = {
     "Bernoulli": (lambda node: False, "may give 0 where 1 is certain"),
     "ConvInteger": (lambda node: _elements(node, 3, rank=0), "takes one zero point for all weights"),
     "ConvTranspose": (lambda node: _given(node, "output_shape") is None, "gives no shapes that the convolution does not reach"),
-    "DFT": _ROUGH, "STFT": _ROUGH, "GRU": _LAYOUT, "LSTM": _LAYOUT, "RNN": _LAYOUT, "ReduceMax": _NONE, "ReduceMin": _NONE,
+    "DFT": _ROUGH, "STFT": _ROUGH, "Div": _DIVIDES, "Mod": _DIVIDES,
+    "GRU": _LAYOUT, "LSTM": _LAYOUT, "RNN": _LAYOUT, "ReduceMax": _NONE, "ReduceMin": _NONE,
     "MatMulInteger": (lambda node: _elements(node, 2, rank=0) and _elements(node, 3), _ONE_BY_ONE),
     "MaxUnpool": (lambda node: _input(node, 2) is None, "takes indices to be of the wanted shape, not of the pooled one"),
     "OneHot": (lambda node: _dtypes(node, _I64, _I64, (dtypes.f32, dtypes.i64)), "has no kernel for OneHot on these types"),
