@@ -281,6 +281,8 @@ def _terms(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
 
 
 def _sum(left: Dim, right: Dim, sign: int) -> Dim:
+    if isinstance(left, Expr) and isinstance(right, int) and not any(map(_is_remainder, left.terms)):
+        return _shifted(left, sign * right)
     terms = dict(_terms(left))
     for monomial, coefficient in _terms(right):
         terms[monomial] = terms.get(monomial, 0) + sign * coefficient
@@ -293,6 +295,23 @@ def _sum(left: Dim, right: Dim, sign: int) -> Dim:
             rest = _normal(terms) - _normal({(remainder,): factor}) + factor * dividend
             return rest - floordiv(dividend, divisor) * (factor * divisor)
     return _normal(terms)
+
+
+def _is_remainder(term: tuple[Monomial, int]) -> bool:
+    (monomial, _) = term
+    return len(monomial) == 1 and isinstance(monomial[0], Function) and monomial[0].kind == "mod"
+
+
+def _shifted(dim: Expr, number: int) -> Dim:
+    """A dim more a number, which is the last of its terms."""
+    rest = dim.terms if dim.terms[-1][0] else dim.terms[:-1]
+    if len(rest) < len(dim.terms):
+        number += dim.terms[-1][1]
+    if not number:
+        return dim if len(rest) == len(dim.terms) else Expr(rest)
+    if len(rest) >= MOST_TERMS:
+        raise _too_large()
+    return Expr((*rest, ((), number)))
 
 
 def _atom(kind: str, *args: Dim) -> Dim:
