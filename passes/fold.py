@@ -23,6 +23,7 @@ from isthmus.ir.errors import EvaluationError, IsthmusError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.interpreter import type_of
 from isthmus.ir.op import Call, Op, Trait
+from isthmus.ir.transposed import Transposed
 from isthmus.ir.types import Tensor, resolved
 from isthmus.ir.weights import Array, LazyWeight, Weight, weight
 from isthmus.passes.keys import attrs_key
@@ -333,6 +334,8 @@ class _Folding:
         assert isinstance(type, Tensor)
         main = max(sources, key=lambda source: sources[source].nbytes)
         name = value.name or main.name or sources[main].name
+        if len(steps) == 1 and steps[0].op.name == "permute" and steps[0].attrs["perm"] == (1, 0):
+            return Transposed(sources[main], name)
         shape = tuple(size for size in type.shape or () if isinstance(size, int))
         return LazyWeight(type.dtype, shape, program, tuple(sources.values()), program.signature, program.elementwise, name)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -20,7 +20,7 @@ from isthmus.ir.graph import Node, Value
 from isthmus.ir.op import Call
 from isthmus.ir.ops.activations import in_float32
 from isthmus.ir.ops.attention import scale_of, shared_by
-from isthmus.ir.weights import CHUNK_BYTES, LazyWeight, Weight
+from isthmus.ir.transposed import Transposed
 
 
 def shape_of(node: Node, index: int = 0) -> tuple[Dim, ...]:
@@ -42,36 +42,15 @@ def _linear(e: Emitter, node: Node, x: str, weight: str, bias: str | None) -> An
     assert matrix is not None
     handle = matrix.weight
     if handle is not None and all(_turns(user, index) for user, index in matrix.uses):
-        turned = e.weight(Transposed(handle), f"{matrix.name or handle.name or 'weight'}.T")
+        if isinstance(handle, Transposed):
+            turned = e.weight(handle.source)
+        else:
+            turned = e.weight(Transposed(handle), f"{matrix.name or handle.name or 'weight'}.T")
     else:
         # The matrix as it is has other uses: turning it in the graph is cheaper than a second copy in the file.
         turned = e.op("Transpose", weight, perm=[1, 0])
     found = e.op("MatMul", x, turned)
     return found if bias is None else e.op("Add", found, bias)
-
-
-class Transposed(LazyWeight):
-    """A matrix weight with its axes swapped."""
-
-    def __init__(self, source: Weight) -> None:
-        super().__init__(source.dtype, source.shape[::-1], np.transpose, (source,), "transpose", name=source.name)
-
-    def chunks(self) -> Iterator[memoryview]:
-        if self.dtype.bits % 8 or not self.size:
-            yield from super().chunks()
-            return
-        source = self.sources[0].array()  # mapped or computed once, and not for every piece
-        step = max(1, CHUNK_BYTES // (len(source) * source.itemsize))
-        for start in range(0, self.shape[0], step):
-            piece = source[:, start : start + step]
-            turned = np.empty(piece.shape[::-1], source.dtype)
-            for row in range(0, len(source), _BLOCK):
-                turned[:, row : row + _BLOCK] = piece[row : row + _BLOCK].T
-            yield turned.reshape(-1).view(np.uint8).data
-
-
-_BLOCK: Final = 64
-"""So many rows are turned at a time: what is read and what is written then both stay in the processor's caches."""
 
 
 def _turns(user: Any, index: int) -> bool:
