@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -152,13 +153,19 @@ class _Folding:
         self.effort = EFFORT
         self.lazy: dict[Node, int] = {}  # nodes folded but not computed, numbered in order
         self.attrs: dict[Node, dict[str, Any]] = {}
-        self.holders: Counter[Hashable] = Counter(
-            node.attrs["value"].key for node in graph.walk() if node.op.is_constant
-        )
+
+    @cached_property
+    def holders(self) -> Counter[Hashable]:
+        """How many constants hold each weight; counted when it is first asked, and kept up from then on."""
+        return Counter(node.attrs["value"].key for node in self.graph.walk() if node.op.is_constant)
+
+    @cached_property
+    def held(self) -> int:
+        """The bytes of all weights before anything is folded."""
+        return sum(held.nbytes for held in self.graph.weights())
 
     def run(self) -> None:
         changed = False
-        self.held = sum(held.nbytes for held in self.graph.weights())
         self.paid = self.worth_it()
         for node in self.graph.walk():
             if self.foldable(node):
@@ -220,8 +227,10 @@ class _Folding:
             for other in others:
                 members[home] += members[other]
                 component.update(dict.fromkeys(members.pop(other), home))
-        left = int(self.held * self.growth)
         paid: set[Node] = set()
+        if not members:
+            return paid
+        left = int(self.held * self.growth)
         for nodes in members.values():
             inside: set[Any] = set(nodes)
             made = [result for node in nodes for result in node.results if any(user not in inside for user, _ in result.uses)]
@@ -242,7 +251,7 @@ class _Folding:
             and all(value is None or value.producer in known or value.weight is not None for value in node.operands)
             and all(isinstance(result.type, Tensor) and _is_static(result.type) for result in node.results)
             and all(result.tensor.dtype.kind != "string" for result in node.results)  # their length is not known
-            and all(_bytes(result.tensor) <= max(MOST_BYTES, self.held) for result in node.results)
+            and all((size := _bytes(result.tensor)) <= MOST_BYTES or size <= self.held for result in node.results)
             and not any(True for value in node.attrs.values() for _ in attributes.symbols_in(value))
         )
 
@@ -289,10 +298,11 @@ class _Folding:
             node.erase()
 
     def constants(self, node: Node, handles: Sequence[Weight]) -> list[Value]:
+        holders = self.holders  # without those that are made now
         builder = Builder(node.graph or self.graph, node, node.location.by(self.name_of(node)))
         values = [builder.constant(handle) for handle in handles]
         for handle in handles:
-            self.holders[handle.key] += 1
+            holders[handle.key] += 1
         return values
 
     def name_of(self, node: Node) -> str:

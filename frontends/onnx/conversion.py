@@ -359,9 +359,9 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
         return opaque(model, b, proto, inputs, scope, reason, getattr(error, "types", None))
     results = (found,) if isinstance(found, Value) else tuple(found)
     for value in results:
-        if value is not None and isinstance(value.type, Tensor) and not all(map(_fits, value.type.shape or ())):
-            found = str(value.type)
-            raise FileError("a size is negative or too large", op=op_of(proto), location=b.location, found=found)
+        for dim in (value.type.shape or ()) if value is not None and isinstance(value.type, Tensor) else ():
+            if isinstance(dim, int) and not 0 <= dim <= LARGEST:
+                raise FileError("a size is negative or too large", op=op_of(proto), location=b.location, found=str(value.type))
     return kept_whole(model, b, proto, inputs, scope, results, before, assumed)
 
 
@@ -384,10 +384,6 @@ def _check_known(inputs: Sequence[Value | None]) -> None:
 
 def _unknown(value: Value | None) -> bool:
     return value is not None and value.type.__class__ is not Tensor and isinstance(innermost(value.type), Unknown)
-
-
-def _fits(dim: Dim) -> bool:
-    return not isinstance(dim, int) or 0 <= dim <= LARGEST
 
 
 @cache
