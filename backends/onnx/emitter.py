@@ -123,7 +123,9 @@ class Emitter:
                     if value.weight is not None:
                         self._constant_names.setdefault(_content(value.weight), value.name)
             for node in inner.nodes:
-                if Trait.CONSTANT not in node.op.traits and (name := _node_name(node.location)):
+                # Where sizes are computed is chosen here, and so are the names of these nodes.
+                named = not node.op.is_constant and not lists.is_of_sizes(node)
+                if named and (name := _node_name(node.location)):
                     self._named_last[name] = node
         self._node_names.reserve(self._named_last)
 
@@ -140,6 +142,13 @@ class Emitter:
                 raise IsthmusError(f"{value!r} is used before it is emitted", location=value.location)
             found = self._names[value] = self.weight(weight, value.name)
         return found
+
+    def let_go(self, value: Value) -> None:
+        """Frees the name of a constant that no node uses as it is."""
+        weight, name = value.weight, self._names[value]
+        if weight is not None and name not in self.initializers:
+            del self._names[value], self._constants[_content(weight)], self._contents[name]
+            self._value_names.give_back(name)
 
     def define(self, value: Value, name: str) -> None:
         """Lets a value be known by this name."""
@@ -330,19 +339,25 @@ class Emitter:
         except Refused as reason:
             raise IsthmusError(str(reason), op=node.op.name, location=node.location) from None
         names = () if found is None else (found,) if isinstance(found, str) else found
-        if names and names[0] in self._fresh:
-            self._name_node(self._fresh[names[0]][0], node)
+        named = bool(names) and names[0] in self._fresh and self._name_node(self._fresh[names[0]][0], node)
         for value, name in zip(node.results, names, strict=True):
-            name = self._rename(name, value)
-            self.define(value, name)
-            self._tell_sizes(value, name)
+            new = self._rename(name, value)
+            if new != name and not named and value.index == 0 and _node_name(node.location):
+                self._label(self._fresh[new][0], new)  # so that it is called the same when the file is written again
+            self.define(value, new)
+            self._tell_sizes(value, new)
 
-    def _name_node(self, made: Any, node: Node) -> None:
+    def _label(self, made: Any, name: str, by_right: bool = False) -> None:
+        self._node_names.give_back(made.name)
+        made.name = self._node_names.unique(name, by_right)
+
+    def _name_node(self, made: Any, node: Node) -> bool:
         """Gives what comes from a node of a file, rather than from a line of code, that one's name: the last of several."""
         name = _node_name(node.location)
-        if self._named_last.get(name) is node:
-            self._node_names.give_back(made.name)
-            made.name = self._node_names.unique(name, by_right=True)
+        if self._named_last.get(name) is not node:
+            return False
+        self._label(made, name, by_right=True)
+        return True
 
     def _tell_sizes(self, value: Value, name: str) -> None:
         """Writes down a type with symbolic sizes: a runtime that does not know that two are equal fuses less; and that of a

@@ -37,11 +37,16 @@ def sizes_in(value: Value | None) -> tuple[Dim, ...] | None:
     return tuple(found)
 
 
+def is_of_sizes(node: Node) -> bool:
+    """Whether a node gives a size, or a list of sizes."""
+    return node.op.name == "size" or (node.op.name in ("concat", *ONE_MORE) and sizes_in(node.result) is not None)
+
+
 def read_at_once(graph: Graph) -> set[Node]:
     """The nodes whose results nothing needs but lists of sizes, which are written without them."""
     found: set[Node] = set()
     for node in graph.reversed_nodes():
-        if node.op.name in ("size", "concat", *ONE_MORE) and (node.op.name == "size" or sizes_in(node.result) is not None):
+        if is_of_sizes(node):
             users = [user for user, _ in node.result.uses]
             if users and all(isinstance(user, Node) and sizes_in(user.results[0]) is not None for user in users):
                 found.add(node)

@@ -43,7 +43,9 @@ def _linear(e: Emitter, node: Node, x: str, weight: str, bias: str | None) -> An
     handle = matrix.weight
     if handle is not None and all(_turns(user, index) for user, index in matrix.uses):
         if isinstance(handle, Transposed):
-            turned = e.weight(handle.source)
+            if not e.probing:
+                e.let_go(matrix)
+            turned = e.weight(handle.source, matrix.name)
         else:
             turned = e.weight(Transposed(handle), f"{matrix.name or handle.name or 'weight'}.T")
     else:

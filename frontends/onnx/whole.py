@@ -21,7 +21,7 @@ STANDARD: Final = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.trainin
 SEEN_THROUGH: Final = frozenset(("Shape", "Size", "ConstantOfShape", "If", "Loop", "Scan"))
 """Ops that become sizes, which go into the attributes of others, or nested graphs, in which passes have their own work."""
 MEANS_MORE: Final = frozenset((
-    "bernoulli", "bitcast", "div", "einsum", "maximum", "minimum", "mod", "multinomial", "pow", "random_normal",
+    "bernoulli", "bitcast", "div", "einsum", "fmod", "maximum", "minimum", "mod", "multinomial", "pow", "random_normal",
     "random_uniform", "range", "shift_left", "shift_right",
 ))  # fmt: skip
 """Ops of the table that are defined where those of the standard are not: a target may need several nodes to say one."""
