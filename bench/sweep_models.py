@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -45,12 +46,15 @@ Each is compiled with random weights as if it had been trained and passes `onnx.
 and no other, and all its ops are of that opset. Every output is compared in onnxruntime with the model's own, run plainly,
 on fresh inputs at the sizes given, which are not the example's: values, dtypes and shapes. *Error* is the worst over all
 runs, of the output's greatest value. *Nodes* are counted at opset {opset}, constants left out, beside the fewest of
-torch.onnx (dynamo) and what onnxslim and onnxsim make of it, what is wrong at these sizes left out. *Compile* is the whole
+torch.onnx (dynamo) and what onnxslim and onnxsim make of it, what is wrong at these sizes left out. A file *comes back*
+that is read as the graph that it was written from, but for names, at that opset. *Compile* is the whole
 way without writing a file, at that opset. Written by `make sweep`, on
 {versions}.
 
 """
-COLUMNS = ("model", "compared at", *(f"opset {opset}" for opset in OPSETS), "error", "nodes", "of others", "compile, s")
+COLUMNS = (
+    "model", "compared at", *(f"opset {opset}" for opset in OPSETS), "error", "nodes", "of others", "comes back", "compile, s",
+)  # fmt: skip
 
 
 def entries(names: list[str]) -> list[str]:
@@ -115,8 +119,17 @@ def ours(name: str) -> dict[str, Any]:
     if found["verdicts"][str(NEWEST)] == "right":
         reports = [compiled(example, DEFAULT).report for _ in range(TIMED)]
         seconds = min(sum(report.seconds.values()) for report in reports)
-        found |= {"nodes": reports[0].nodes["artefact"], "seconds": seconds}
+        found |= {"nodes": reports[0].nodes["artefact"], "seconds": seconds, "back": comes_back(example)}
     return found
+
+
+def comes_back(example: Any) -> str:
+    """Whether what is written, and read again, is the same graph but for names."""
+    sys.path.insert(0, str(ROOT / "tests" / "frontends" / "onnx"))
+    from round_trip import model_difference
+
+    with tempfile.TemporaryDirectory() as folder:
+        return "no" if model_difference(compiled(example, DEFAULT), Path(folder) / "net.onnx", DEFAULT) else "yes"
 
 
 def strangers(artefact: Any, opset: int) -> str:
@@ -260,7 +273,7 @@ def row(name: str, found: dict[str, Any]) -> list[object]:
     others = f"{best[0]} ({best[1]})" if best else told if found["peers"] else None
     verdicts = [found["verdicts"].get(str(opset)) for opset in OPSETS]
     sizes = "; ".join(found["sizes"])
-    return [name, sizes, *verdicts, found.get("error"), found.get("nodes"), others, found.get("seconds")]
+    return [name, sizes, *verdicts, found.get("error"), found.get("nodes"), others, found.get("back"), found.get("seconds")]
 
 
 def reasons(results: dict[str, Any]) -> Iterator[str]:

@@ -504,16 +504,18 @@ def bounds(dim: Dim) -> tuple[Bound, Bound]:
         return lo, hi
     extremes = [(m[0], c) for m, c in dim.terms if len(m) == 1 and isinstance(m[0], Function) and m[0].kind in ("min", "max")]
     if len(extremes) == 1:
-        # min(a, b) - x is no greater than a - x, which may say more than the ranges of both sides by themselves
+        # min(a, b) - x is the least of a - x and b - x, which may say more than the ranges of both sides by themselves
         atom, factor = extremes[0]
         rest = dim - _normal({(atom,): factor})
-        ends = [bounds(rest + factor * arg) for arg in atom.args]
-        if (atom.kind == "min") == (factor > 0):
-            hi = min(hi, *(end for _, end in ends))
-        else:
-            lo = max(lo, *(end for end, _ in ends))
+        los, his = zip(*(bounds(rest + factor * arg) for arg in atom.args), strict=True)
+        which = min if (atom.kind == "min") == (factor > 0) else max
+        lo, hi = max(lo, which(los)), min(hi, which(his))
     for monomial, coefficient in dim.terms:
         quotient = monomial[0] if len(monomial) == 1 else None
+        if isinstance(quotient, Function) and quotient.kind == "mod" and bounds(quotient.args[1])[0] > 0:
+            # a remainder is less than its divisor, which may say more where that is a size that stands beside it
+            least, most = bounds(dim - _normal({monomial: coefficient}) + (quotient.args[1] - 1) * coefficient)
+            lo, hi = (lo, min(hi, most)) if coefficient > 0 else (max(lo, least), hi)
         if isinstance(quotient, Function) and quotient.kind == "floordiv":
             # x//k*k is less than k below x, which may say more where x stands beside it
             for dividend, divisor in _divisions(quotient, dim):

@@ -283,6 +283,7 @@ class Sample:
         note: what is special about it; part of the test's name.
         symbolic: whether it also holds with every dim of every operand replaced by a symbol; or the names of the operands
             for which it does.
+        larger: those symbols stand for sizes that are no less than the sample's, as its attributes need it.
     """
 
     operands: tuple[Any, ...]
@@ -290,13 +291,15 @@ class Sample:
     regions: Any = None
     note: str = ""
     symbolic: bool | tuple[str, ...] = True
+    larger: bool = False
 
 
 def sample(
-    *operands: Any, regions: Any = None, note: str = "", symbolic: bool | tuple[str, ...] = True, **attrs: Any
-) -> Sample:
+    *operands: Any, regions: Any = None, note: str = "", symbolic: bool | tuple[str, ...] = True, larger: bool = False,
+    **attrs: Any,
+) -> Sample:  # fmt: skip
     """A `Sample` in short."""
-    return Sample(operands, attrs, regions, note, symbolic)
+    return Sample(operands, attrs, regions, note, symbolic, larger)
 
 
 def rng() -> np.random.Generator:

@@ -55,7 +55,7 @@ def graph_of(op: Op, sample: Sample, symbolic: bool = False) -> tuple[Graph, lis
             type = type_of(content)
         assert type is not None
         if symbolic and name in names:
-            type = _symbolic(graph, type)
+            type = _symbolic(graph, type, sample.larger)
         inputs.append(content)
         return graph.add_input(type, name if name not in {value.name for value in graph.inputs} else f"{name}{len(inputs)}")
 
@@ -69,13 +69,14 @@ def graph_of(op: Op, sample: Sample, symbolic: bool = False) -> tuple[Graph, lis
     return graph, inputs
 
 
-def _symbolic(graph: Graph, type: Type) -> Type:
+def _symbolic(graph: Graph, type: Type, larger: bool) -> Type:
     if not isinstance(type, Tensor) or type.shape is None:
         return type
     shape: list[Dim] = []
     for size in type.shape:
         assert isinstance(size, int)
-        shape.append(size if size == 1 else graph.symbols.declare(f"d{len(graph.symbols.by_name)}", lo=0, hint=size).dim)
+        lo = size if larger else 0
+        shape.append(size if size == 1 else graph.symbols.declare(f"d{len(graph.symbols.by_name)}", lo=lo, hint=size).dim)
     return Tensor(type.dtype, tuple(shape))
 
 

@@ -8,7 +8,7 @@ import ml_dtypes
 
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, product
-from isthmus.ir.dtypes import DType, f8e8m0
+from isthmus.ir.dtypes import DType, bool_, f8e8m0
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.op import Trait
 from isthmus.ir.symbols import Symbols
@@ -315,6 +315,17 @@ def part(value: Value | None, axis: int, rank: int) -> tuple[Value | None, Dim, 
 
 
 @on("cast", behind="cast")
+def ones_and_zeros(b: Builder, node: Node) -> Any:
+    """What is drawn to be 1 or 0, as truths and as numbers again."""
+    inner = _before(node, "cast")
+    drawn = None if inner is None or inner.attrs["dtype"] is not bool_ else _before(inner, "bernoulli")
+    if drawn is None:
+        return None
+    x, dtype = drawn.result, node.attrs["dtype"]
+    return x if x.tensor.dtype is dtype else None if dtype.kind == "string" else b.cast(x, **node.attrs)
+
+
+@on("cast", behind="cast")
 def casts(b: Builder, node: Node) -> Any:
     """A cast behind one that loses nothing needs only the last."""
     inner = _before(node, "cast")
@@ -349,5 +360,5 @@ def lossless(source: DType, target: DType) -> bool:
 
 CHAINS: Final = (
     layout, kept_axes, thin_unpool, permutations, split_axes, slices, repeated_in_order, axes_beside_expanded, expansions,
-    implied_expansion, concatenations, rejoined, casts,
+    implied_expansion, concatenations, rejoined, ones_and_zeros, casts,
 )  # fmt: skip

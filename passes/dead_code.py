@@ -12,7 +12,8 @@ class DeadCode:
     """Walks back from the outputs and the effects and erases every node that was not met.
 
     A live node needs its operands, its regions' outputs, and the binders of the symbols in its attributes and types.
-    Inputs, region arguments and single results are left, used or not.
+    Inputs, region arguments and single results are left, used or not. A value that is bound to a symbol which nothing has is
+    just that value.
     """
 
     name = "dead_code"
@@ -24,7 +25,7 @@ class DeadCode:
         """Erases dead nodes, nested ones too. Linear in the size of the graph."""
         if not any(map(_is_loose, graph.walk())):
             return  # the last of dead nodes is one
-        live = live_nodes(graph)
+        live, symbols_in_use = _needed(graph)
         dead: list[Node] = []
         inside_dead: set[Node] = set()
         for node in graph.walk():
@@ -36,10 +37,18 @@ class DeadCode:
         for node in reversed(dead):  # users before producers
             node.erase()
             self.counts[node.op.name] += 1
+        for each in graph.symbols.assumptions:
+            symbols_in_use.update((*symbols(each.left), *symbols(each.right)))
+        for node in live:
+            if node.op.name == "bind" and node.attrs["symbol"] not in symbols_in_use and node.operands[0] is not None:
+                node.replace_by(node.operands[0])
+                self.counts[node.op.name] += 1
 
 
 def _is_loose(node: Node) -> bool:
-    """Whether nothing uses what a node gives, and that is all that it does."""
+    """Whether nothing uses what a node gives, and that is all that it does; or all that is used may be what it is given."""
+    if node.op.name == "bind":
+        return True
     for result in node.results:
         if result.uses:
             return False
@@ -48,6 +57,11 @@ def _is_loose(node: Node) -> bool:
 
 def live_nodes(graph: Graph) -> set[Node]:
     """The nodes, nested ones included, that the outputs, the effects or the sizes in use need."""
+    return _needed(graph)[0]
+
+
+def _needed(graph: Graph) -> tuple[set[Node], set[Symbol]]:
+    """The live nodes, and the symbols that these and the outputs have."""
     binders = graph.binders()
     live: set[Node] = set()
     known: set[Symbol] = set()
@@ -100,4 +114,4 @@ def live_nodes(graph: Graph) -> set[Node]:
                     need_symbol(symbol)
         for region in node.regions:
             need_boundary(region)
-    return live
+    return live, known

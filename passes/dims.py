@@ -9,11 +9,12 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, bounds, floordiv, maximum, minimum, product, resolve, symbols
+from isthmus.ir.dims import Dim, bounds, floordiv, maximum, product, resolve, symbols
 from isthmus.ir.dtypes import i64
 from isthmus.ir.errors import InferError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.ops.shape import broadcast_dims, kept
+from isthmus.ir.ops.slicing import clamped
 from isthmus.ir.ops.whole import Whole, told
 from isthmus.ir.types import Tensor
 from isthmus.passes.replace import disagreement, settle, sweep
@@ -90,8 +91,12 @@ class DimArithmetic:
             return None
         elements = [known[operand] for operand in node.operands if operand in known]
         before = node.previous
-        new = form(self._builder(node), node, elements)
-        if new is not None and disagreement(node.results[0], new) is not None:
+        try:
+            new = form(self._builder(node), node, elements)
+            fits = new is None or disagreement(node.results[0], new) is None
+        except InferError:  # it comes to an expression that is too large
+            fits = False
+        if not fits:
             while node.previous is not None and node.previous is not before:
                 node.previous.erase()
             return None
@@ -163,21 +168,13 @@ def _slice(b: Builder, node: Node, elements: list[Elements]) -> Value | None:
     axes = [axis % x.tensor.rank for axis in node.attrs["axes"]]
     starts, ends = [], []
     for axis, low, high in zip(axes, *elements, strict=True):
-        start, end = _clamped(low, x.tensor.shape[axis]), _clamped(high, x.tensor.shape[axis])
+        start, end = clamped(low, x.tensor.shape[axis]), clamped(high, x.tensor.shape[axis])
         if start is None or end is None:
             return None
         starts.append(start)
         ends.append(maximum(start, end))
     value: Value = b.slice(x, axes=axes, starts=starts, ends=ends, steps=steps)
     return value
-
-
-def _clamped(bound: Dim, size: Dim) -> Dim | None:
-    """A bound as Python reads it, between 0 and the size; None where its sign is not known."""
-    lo, hi = bounds(bound)
-    if lo >= 0:
-        return minimum(bound, size)
-    return maximum(0, bound + size) if hi < 0 else None
 
 
 def _range(b: Builder, node: Node, elements: list[Elements]) -> Value | None:

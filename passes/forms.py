@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from isthmus.ir.builder import Builder
+from isthmus.ir.dtypes import i64
 from isthmus.ir.graph import Node, Value
-from isthmus.passes.rules import on
+from isthmus.ir.shape_values import elements
+from isthmus.passes.matcher import Match
+from isthmus.passes.rules import on, refuse, rule, sole_producer
 
 
 @on("floor", "ceil", "round", "trunc")
@@ -46,4 +49,76 @@ def no_padding_to_leave_out(b: Builder, node: Node) -> Any:
     return b.emit(node.op, node.operands, {**node.attrs, "count_include_pad": True}).results
 
 
-FORMS: Final = (whole_already, along_no_axis, rounded_up_to_the_same, no_padding_to_leave_out)
+@on("topk")
+def all_of_them(b: Builder, node: Node) -> Any:
+    """As many of the greatest elements as there are."""
+    attrs, x = node.attrs, node.operands[0]
+    shape = None if x is None else x.tensor.shape
+    if not attrs["sorted"] or shape is None or b.graph.symbols.same(shape[attrs["axis"]], attrs["k"]) is not True:
+        return None
+    return b.sort(x, axis=attrs["axis"], descending=attrs["largest"], stable=True)
+
+
+@on("cast")
+def either_notation(b: Builder, node: Node) -> Any:
+    """Whole numbers are written alike in both notations, and real ones are read alike."""
+    x, target = node.operands[0], node.attrs["dtype"]
+    if node.attrs["notation"] == "python" or x is None:
+        return None
+    written = target.kind == "string" and x.tensor.dtype.is_integer
+    read = x.tensor.dtype.kind == "string" and target.is_float
+    return b.cast(x, **{**node.attrs, "notation": "python"}) if written or read else None
+
+
+@on("einsum")
+def without_spaces(b: Builder, node: Node) -> Any:
+    """An equation with spaces, which say nothing."""
+    equation = node.attrs["equation"]
+    return b.einsum(node.operands, equation=equation.replace(" ", "")) if " " in equation else None
+
+
+@rule
+def counted_down(p: Any, start: Any, limit: Any, delta: Any) -> Any:
+    """A range of integers that is taken from a number, and counts from 0 down where it could count from that number up."""
+    return p.range(0, start - limit, -delta)
+
+
+@counted_down.becomes
+def _(b: Builder, m: Match) -> Any:
+    uses = list(m.root.result.uses)
+    user, index = uses[0] if uses else (None, 0)
+    taken = isinstance(user, Node) and user.op.name == "sub" and index == 1 and user.operands[0] is m.start
+    if len(uses) != 1 or not taken or not m.start.tensor.dtype.is_integer:
+        return refuse("it is not taken from the number at which it would start")
+    return b.sub(m.start, b.range(m.start, m.limit, m.delta))
+
+
+@rule
+def taken_twice(p: Any, x: Any, y: Any) -> Any:
+    """``x - (x - y)`` of integers."""
+    return x - (x - y)
+
+
+@taken_twice.becomes
+def _(b: Builder, m: Match) -> Any:
+    return m.y if m.x.tensor.dtype.is_integer else refuse("it would be rounded otherwise")
+
+
+@on("sub")
+def counted_from(b: Builder, node: Node) -> Any:
+    """A size less places that are counted from 0: counted from there, the other way."""
+    x, y = node.operands
+    source = sole_producer(y)
+    if source is None or source.op.name != "arange" or node.result.tensor.rank != 1:
+        return None
+    attrs, number = source.attrs, elements(x)
+    counts = attrs["dtype"] is i64 and attrs["start"].__class__ is int and attrs["start"] == 0
+    if not counts or number is None or len(number) != 1:
+        return None
+    return b.arange(start=number[0], stop=number[0] - attrs["stop"], step=-attrs["step"], dtype=i64)
+
+
+FORMS: Final = (
+    whole_already, along_no_axis, rounded_up_to_the_same, no_padding_to_leave_out, all_of_them, either_notation,
+    without_spaces, counted_down, taken_twice, counted_from,
+)  # fmt: skip

@@ -30,6 +30,23 @@ def _(b: Builder, m: Match) -> Any:
     return b.linear(m.x, b.permute(m.weight, perm=[1, 0]), m.bias)
 
 
+@on("matmul")
+def linear_alone(b: Builder, node: Node) -> Any:
+    """``x @ weight`` with a constant matrix, or one that is turned in the graph."""
+    x, weight = node.operands
+    node_of = None if weight is None else weight.producer
+    turned = node_of is not None and node_of.op.name == "permute" and tuple(node_of.attrs["perm"]) == (1, 0)
+    source = node_of.operands[0] if node_of is not None and turned else weight
+    held = None if source is None else source.weight
+    if x is None or weight is None or held is None or len(held.shape) != 2 or not held.dtype.is_float or x.weight is not None:
+        return None
+    if turned:
+        return b.linear(x, source, None)
+    if len(weight.uses) != 1:
+        return refuse("the weight is used elsewhere and would be doubled", weight)
+    return b.linear(x, b.permute(weight, perm=[1, 0]), None)
+
+
 def _joined(b: Builder, bias: Value | None, more: Value) -> Value | Refused:
     """A bias and what is added to it."""
     if bias is not None and bias.weight is None:
@@ -107,4 +124,4 @@ def _fills_with(value: Value | None, wanted: float) -> bool:
 
 
 BIASES: Final[tuple[Rewrite, ...]] = (linear_bias, *map(_channel_bias, ("conv", "conv_transpose")))
-LAYERS: Final[tuple[Rewrite, ...]] = (linear, *BIASES, padding)
+LAYERS: Final[tuple[Rewrite, ...]] = (linear, linear_alone, *BIASES, padding)

@@ -158,6 +158,17 @@ def gather_of_repeated(b: Builder, node: Node) -> Any:
     return b.expand(b.gather(x, source.operands[0], axis=0), shape=node.results[0].tensor.shape)
 
 
+@on("nonzero")
+def every_place(b: Builder, node: Node) -> Any:
+    """The places of all elements of a list, none of which is 0: they are counted. In nothing there are none."""
+    shape, count = node.operands[0].tensor.shape, node.result.tensor.shape[0]  # type: ignore[index, union-attr]
+    if shape is not None and 0 in shape:
+        return b.constant(np.zeros((0, len(shape)), np.int64))
+    if shape is None or len(shape) != 1 or b.graph.symbols.same(count, shape[0]) is not True:
+        return None
+    return b.unsqueeze(b.arange(stop=shape[0]), axes=[1])
+
+
 @on("gather_elements", "gather", "slice", "gather_nd")
 def part_of_uniform(b: Builder, node: Node) -> Any:
     """Any part of a constant whose elements are all the same."""
@@ -220,5 +231,6 @@ def mask_that_broadcasts(b: Builder, node: Node) -> Any:
 
 
 INDICES: Final = (
-    counted_gather, counted_gather_nd, gather_of_repeated, part_of_uniform, known_comparison, mask_that_broadcasts,
+    counted_gather, counted_gather_nd, gather_of_repeated, every_place, part_of_uniform, known_comparison,
+    mask_that_broadcasts,
 )  # fmt: skip

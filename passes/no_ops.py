@@ -11,6 +11,7 @@ from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim
 from isthmus.ir.graph import Node, Value, clone_node
 from isthmus.ir.op import Operand, Trait
+from isthmus.ir.types import Tensor
 from isthmus.passes.keys import attrs_key
 from isthmus.passes.rules import on, sole_producer
 
@@ -102,7 +103,7 @@ def neutral(b: Builder, node: Node) -> Any:
     return b.expand(kept, shape=node.results[0].tensor.shape)
 
 
-_DEFAULTS: Final = {"bias": 0, "scale": 1, "hidden": 0, "cell": 0}
+_DEFAULTS: Final = {"bias": 0, "scale": 1, "hidden": 0, "cell": 0, "value": 0, "zero": 0}
 """Optional operands, and the number that they may as well be absent for."""
 
 
@@ -112,8 +113,8 @@ def _default(row: Operand) -> int | None:
 
 @on(lambda op: any(_default(row) is not None for row in op.operands))
 def neutral_parameter(b: Builder, node: Node) -> Any:
-    """A bias of zeros or a scale of ones, as layers have before training, or a first state of zeros. What holds of ``x + 0.0``
-    holds here.
+    """A bias of zeros or a scale of ones, as layers have before training, a first state of zeros, a border or a zero point
+    of 0. What holds of ``x + 0.0`` holds here.
     """
     operands = list(node.operands)
     for index, row in enumerate(node.op.operands):
@@ -193,8 +194,11 @@ def known_branch(b: Builder, node: Node) -> Any:
 
 @on("optional_get", "optional_has")
 def known_optional(b: Builder, node: Node) -> Any:
-    """An optional of which it is known whether it holds something."""
-    source = node.operands[0].producer if node.operands[0] is not None else None
+    """An optional of which it is known whether it holds something, as a tensor in the place of one does."""
+    x = node.operands[0]
+    if x is not None and isinstance(x.type, Tensor):
+        return x if node.op.name == "optional_get" else b.constant(np.True_)
+    source = x.producer if x is not None else None
     if source is None or source.op.name not in ("optional_some", "optional_none"):
         return None
     some = source.op.name == "optional_some"

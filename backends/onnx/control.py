@@ -11,7 +11,7 @@ from isthmus.backends.onnx import opsets
 from isthmus.backends.onnx.emitter import FUNCTIONS, Emitter
 from isthmus.backends.onnx.table import emits, refuse
 from isthmus.ir import dtypes
-from isthmus.ir.dims import bounds, symbols
+from isthmus.ir.dims import Dim, bounds, symbols
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.types import Tensor
 
@@ -33,8 +33,8 @@ def _loop(e: Emitter, node: Node, trip: str | None, cond: str | None, inputs: li
     carried = node.attrs["carried"]
     scanned = list(zip(inputs[carried:], [value for value in node.operands[2 + carried :] if value is not None], strict=True))
     for _, value in scanned[:1]:
-        length = e.sizes.scalar((value.tensor.shape or ())[0])
-        trip = length if trip is None else e.sizes.extreme("min", trip, length)
+        length = (value.tensor.shape or ())[0]
+        trip = e.sizes.scalar(length) if trip is None else _fewer(e, trip, length)
     if cond is None and not carried:
         cond = e.constant(True, dtypes.bool_)  # a Loop has two inputs at least
     (body,) = node.regions
@@ -60,6 +60,14 @@ def _loop(e: Emitter, node: Node, trip: str | None, cond: str | None, inputs: li
     for index in range(carried, len(found)):
         found[index] = _stacked(e, node, node.results[index], found[index])
     return tuple(found)
+
+
+def _fewer(e: Emitter, trip: str, length: Dim) -> str:
+    """The least of two numbers of turns."""
+    if e.opset >= 12:
+        return e.sizes.extreme("min", trip, e.sizes.scalar(length))
+    least = e.sizes.extreme("min", e.op("Unsqueeze", trip, e.ints([0])), e.sizes.vector([length]))
+    return str(e.op("Squeeze", least, e.ints([0])))
 
 
 def _carry_along(e: Emitter, body: Any) -> None:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from isthmus.backends.onnx import opsets
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.neural import ints, shape_of
-from isthmus.backends.onnx.table import emits, refuse
+from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
-from isthmus.ir.graph import Node
+from isthmus.ir.builder import Builder
+from isthmus.ir.graph import Node, Value
 
 
-@emits("nms")
-def _nms(e: Emitter, node: Node, boxes: str, scores: str) -> Any:
+@lowers("nms", since=10)
+def _nms(b: Builder, node: Node, boxes: Value, scores: Value) -> Any:
     """ONNX's takes batches and classes, and gives a row of three numbers a box, of which the last is its index."""
-    if node.operands[0] is not None and node.operands[0].tensor.dtype is not dtypes.f32:
-        refuse("NonMaxSuppression takes f32 alone")
-    wide = e.op("Unsqueeze", boxes, e.constant([0], dtypes.i64)), e.op("Unsqueeze", scores, e.constant([0, 1], dtypes.i64))
-    most, threshold = e.sizes.vector(shape_of(node)[:1]), e.constant([node.attrs["iou_threshold"]], dtypes.f32)
-    rows = e.op("NonMaxSuppression", *wide, most, threshold)
-    return e.op("Gather", rows, e.constant(2, dtypes.i64), axis=1)
+    if boxes.tensor.dtype is not dtypes.f32:
+        return None
+    wide = b.unsqueeze(boxes, axes=[0]), b.unsqueeze(scores, axes=[0, 1])
+    threshold = b.constant(node.attrs["iou_threshold"], dtypes.f32)
+    rows = b.nms_per_class(*wide, b.size(shape_of(node)[0]), threshold)
+    return b.gather(rows, b.constant(np.int64(2)), axis=1)
 
 
 @emits("nms_per_class")

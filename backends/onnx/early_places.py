@@ -49,9 +49,12 @@ def _all_known(node: Node) -> bool:
 def _spaced(b: Builder, node: Node, found: Value) -> Value:
     """The numbers 0, 1, 2 ... in the steps of an arange, from its start on."""
     start, step, dtype = (node.attrs[name] for name in ("start", "step", "dtype"))
-    if same(step, 1) is not True:
+    back = same(step, -1) is True
+    if back:
+        found = b.sub(b.size(start), found)
+    elif same(step, 1) is not True:
         found = b.mul(found, b.size(step))
-    if same(start, 0) is not True:
+    if not back and same(start, 0) is not True:
         found = b.add(found, b.size(start))
     return found if dtype is dtypes.i64 else b.cast(found, dtype=dtype)
 

@@ -253,18 +253,15 @@ def _shift_by_product(b: Builder, node: Node, x: Value, y: Value) -> Any:
 
 @emits("clip")
 def _clip(e: Emitter, node: Node, x: str, lo: str | None, hi: str | None) -> Any:
-    if not _no_integers(e, x) or (lo and hi) or not (lo or hi):
-        return e.op("Clip", x, lo, hi)
-    if e.opset < 8:
-        refuse("Max and Min broadcast from opset 8 on")
-    # A Clip of floats without a bound takes the greatest finite number for it, and infinity would become that.
-    return e.op("Min" if hi else "Max", x, lo or hi)
+    if _no_integers(e, x) and bool(lo) != bool(hi):
+        refuse("a Clip of floats without a bound takes the greatest finite number for it, and infinity would become that")
+    return e.op("Clip", x, lo, hi)
 
 
 @lowers("clip")
 def _clip_by_extremes(b: Builder, node: Node, x: Value, lo: Value | None, hi: Value | None) -> Any:
-    found = x if lo is None else b.maximum(x, lo)
-    return b.identity(found) if hi is None else b.minimum(found, hi)
+    found = b.identity(x) if lo is None and hi is None else x if lo is None else b.maximum(x, lo)
+    return found if hi is None else b.minimum(found, hi)
 
 
 # ---- activations

@@ -41,7 +41,9 @@ def _linear(e: Emitter, node: Node, x: str, weight: str, bias: str | None) -> An
     matrix = node.operands[1]
     assert matrix is not None
     handle = matrix.weight
-    if handle is not None and all(_turns(user, index) for user, index in matrix.uses):
+    if handle is None:
+        refuse("a matrix that the model computes is turned in the graph")
+    if all(_turns(user, index) for user, index in matrix.uses):
         if isinstance(handle, Transposed):
             if not e.probing:
                 e.let_go(matrix)

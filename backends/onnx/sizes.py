@@ -208,17 +208,11 @@ class Sizes(SizeArithmetic[str]):
         return self._quotient(*args)
 
     def extreme(self, kind: str, *names: str) -> str:
-        """The ``min`` or ``max`` of i64s of one shape; before opset 12 ONNX has that of floats alone."""
+        """The ``min`` or ``max`` of i64s of one shape; before opset 12, where ONNX has that of floats alone, of lists of 1."""
         e = self.e
         if e.opset >= 12:
             return str(e.op(kind.capitalize(), *names))
-        found, *others = names
-        for other in others:
-            more = e.op("Sub", other, found)
-            sign = e.op("Cast", more, to=opsets.enum(dtypes.f64))
-            better = e.op("Less" if kind == "min" else "Greater", sign, e.constant(0, dtypes.f64))
-            found = e.op("Add", found, e.op("Mul", more, e.op("Cast", better, to=opsets.enum(dtypes.i64))))
-        return found
+        return str(e.op(f"Reduce{kind.capitalize()}", e.op("Concat", *names, axis=0), axes=[0], keepdims=1))
 
     def _rest(self, top: str, bottom: str) -> str:
         """What is left over, with the sign of the divisor."""

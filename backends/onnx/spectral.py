@@ -35,17 +35,33 @@ def _is_short(node: Node) -> bool:
 
 @lowers("dft", since=17)
 def _as_product(b: Builder, node: Node, x: Value) -> Any:
-    if not _is_short(node):
+    """A short one as a product; a longer one with ONNX's own norm, and scaled."""
+    if _is_short(node):
+        return OPS["dft"].decompose(b, node.call(), x)
+    attrs = node.attrs
+    exponent = _EXPONENTS[_own(node)] - _EXPONENTS[attrs["norm"]]
+    if not exponent:
         return None
-    return OPS["dft"].decompose(b, node.call(), x)
+    found, length, dtype = b.dft(x, **{**attrs, "norm": _own(node)}), attrs["length"], node.result.tensor.dtype
+    if isinstance(length, int):
+        return b.mul(found, float(length) ** exponent)
+    size = b.cast(b.size(length), dtype=dtype)
+    root = b.sqrt(size) if math.isclose(abs(exponent), 0.5) else size
+    return b.div(found, root) if exponent < 0 else b.mul(found, root)
+
+
+def _own(node: Node) -> str:
+    """ONNX divides by the length where it transforms back, and nowhere else."""
+    return "length" if node.attrs["inverse"] else "none"
 
 
 @emits("dft", since=17)
 def _dft(e: Emitter, node: Node, x: str) -> Any:
-    """ONNX divides by the length where it transforms back, and nowhere else."""
     length, kind, inverse, axis = (node.attrs[name] for name in ("length", "kind", "inverse", "axis"))
     if _is_short(node):
         refuse("so short a transform is better a product with its matrix")
+    if node.attrs["norm"] != _own(node):
+        refuse("ONNX divides by the length where it transforms back, and nowhere else")
     if kind == "r2c" and inverse:
         refuse("ONNX has no inverse transform of reals to their first frequencies")
     if kind == "c2r" and not inverse:
@@ -60,7 +76,6 @@ def _dft(e: Emitter, node: Node, x: str) -> Any:
         found = e.op("DFT", x, given, axis=axis, inverse=int(inverse), onesided=onesided)
     else:
         found = e.op("DFT", x, given, e.constant(axis, dtypes.i64), inverse=int(inverse), onesided=onesided)
-    found = _normed(e, found, length, node.attrs["norm"], "length" if inverse else "none", wide)
     return e.op("Cast", found, to=opsets.enum(dtype)) if inexact else found
 
 
@@ -70,17 +85,3 @@ def _power_of_two(length: Dim) -> bool:
 
 _EXPONENTS: Final = {"none": 0.0, "root": 0.5, "length": 1.0}
 """The power of the length that a norm divides by."""
-
-
-def _normed(e: Emitter, x: str, length: Dim, wanted: str, own: str, dtype: Any) -> str:
-    exponent = _EXPONENTS[own] - _EXPONENTS[wanted]
-    if not exponent:
-        return x
-    if isinstance(length, int):
-        factor = e.constant(float(length) ** exponent, dtype)
-    else:
-        size = e.op("Cast", e.sizes.scalar(length), to=opsets.enum(dtype))
-        root = e.op("Sqrt", size) if math.isclose(abs(exponent), 0.5) else size
-        factor = e.op("Reciprocal", root) if exponent < 0 else root
-    result: str = e.op("Mul", x, factor)
-    return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import ml_dtypes
 import numpy as np
@@ -15,6 +15,9 @@ from isthmus.ir.op import Call, Op, Sample, operands, register, rng, sample
 from isthmus.ir.ops.numerics import FOLLOWED, MAX_FOLLOWED, Elements, follow, wide
 from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Array
+
+if TYPE_CHECKING:
+    from isthmus.ir.graph import Value
 
 
 def _x(*shape: int) -> Array:
@@ -241,9 +244,23 @@ class ScatterND(Op):
         yield sample(x, np.zeros((0, 1), np.int64), x[:0], note="empty", symbolic=("x", "updates"))
 
 
+def _is_set(value: Value | None) -> bool:
+    """Whether no element is zero, as of a number that is repeated."""
+    node = value.producer if value is not None else None
+    value = node.operands[0] if node is not None and node.op.name == "expand" else value
+    weight = value.weight if value is not None else None
+    return weight is not None and 0 < weight.nbytes <= _LOOKED_INTO and bool(wide(weight.array()).all())
+
+
+_LOOKED_INTO: Final = 1 << 16
+
+
 @register
 class NonZero(Op):
-    """The places of the elements that are not zero (or false), in row-major order: ``i64[u, rank]``."""
+    """The places of the elements that are not zero (or false), in row-major order: ``i64[u, rank]``.
+
+    There are as many as elements where those are known not to be zero.
+    """
 
     name = "nonzero"
     operands = operands("x: number")
@@ -251,7 +268,9 @@ class NonZero(Op):
 
     def infer(self, call: Call) -> Sequence[Type]:
         shape = call.shape(0)
-        return (Tensor(i64, (call.fresh("u", 0, bounds(product(shape))[1]), len(shape))),)
+        every = product(shape)
+        known = bool(call.values) and _is_set(call.values[0])
+        return (Tensor(i64, (every if known else call.fresh("u", 0, bounds(every)[1]), len(shape))),)
 
     def evaluate(self, call: Call, *operands: Any) -> Any:
         return np.argwhere(wide(operands[0])).astype(np.int64)

@@ -57,8 +57,8 @@ class TopK(Op):
     def samples(self) -> Iterable[Sample]:
         x = rng().standard_normal((2, 5)).astype(np.float32)
         yield sample(x, k=2, axis=1)
-        yield sample(x, k=3, axis=-1, largest=False, note="least")
-        yield sample(np.array([1, 3, 3, 2, 1]), k=4, axis=0, note="ties-i64")
+        yield sample(x, k=3, axis=-1, largest=False, note="least", larger=True)
+        yield sample(np.array([1, 3, 3, 2, 1]), k=4, axis=0, note="ties-i64", larger=True)
         yield sample(np.array([1, np.nan, 3, -np.inf], np.float16), k=3, axis=0, note="nan-f16")
         yield sample(x.astype(ml_dtypes.bfloat16), k=1, axis=0, note="bf16")
         yield sample(x, k=0, axis=1, note="none")

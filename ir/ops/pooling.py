@@ -85,12 +85,13 @@ def _pool_samples(indices: bool = False, **more: Any) -> Iterable[Sample]:
     yield pool(1, 2, 4, 4, 5, note="3d", kernel=[2, 3, 2], strides=[1, 2, 2], pads=[0, 1, 0, 1, 0, 1])
     yield pool(1, 1, 5, 5, note="ceil", ceil_mode=True)
     yield pool(1, 1, 6, 5, note="ceil-drops", kernel=[2, 2], strides=[3, 3], pads=[1, 1, 1, 1], ceil_mode=True)
-    yield pool(1, 2, 7, 6, note="dilated", kernel=[3, 2], strides=[1, 1], dilations=[2, 3], pads=[1, 0, 1, 1])
+    yield pool(1, 2, 7, 6, note="dilated", kernel=[3, 2], strides=[1, 1], dilations=[2, 3], pads=[1, 0, 1, 1],
+               larger=True)  # fmt: skip
     yield pool(2, 2, 5, 5, note="overlapping", kernel=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     yield pool(1, 2, 4, 4, note="f16", dtype=np.float16)
     if not indices:
         yield pool(1, 2, 4, 4, note="bf16", dtype=ml_dtypes.bfloat16)
-    yield pool(1, 2, 4, 4, note="i64", dtype=np.int64)
+    yield pool(1, 2, 4, 4, note="i64", dtype=np.int64, larger=True)
 
 
 @register
@@ -273,8 +274,8 @@ class AvgPool(Op):
         for made in _pool_samples():
             attrs = dict(made.attrs)
             if set(attrs.pop("dilations")) == {1}:
-                yield sample(*made.operands, note=made.note, **attrs)
-                yield sample(*made.operands, note=f"{made.note}-inside", count_include_pad=False, **attrs)
+                yield sample(*made.operands, note=made.note, larger=made.larger, **attrs)
+                yield sample(*made.operands, note=f"{made.note}-inside", larger=made.larger, count_include_pad=False, **attrs)
         x = rng().standard_normal((1, 2, 4, 4)).astype(np.float32)
         yield sample(x, kernel=[2, 2], strides=[2, 2], pads=[1, 1, 1, 1], divisor=3, note="divisor")
 

@@ -15,7 +15,7 @@ from isthmus.ir.dims import Dim, product
 from isthmus.ir.dtypes import i64
 from isthmus.ir.op import OPS, Call, Op, Operand, Sample, Trait, operands, register, rng, sample
 from isthmus.ir.ops.activations import in_float32
-from isthmus.ir.ops.numerics import Elements, compute, follow, held, highest, lowest
+from isthmus.ir.ops.numerics import Elements, compute, follow, held, highest, lowest, maximum_dims, minimum_dims
 from isthmus.ir.types import Tensor, Type
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ class Reduction(Op):
         function: a function of the array, `axis` and `keepdims`.
         meaning: what it does, for its documentation.
         source: where the semantics are defined.
-        follows: small integer tensors are followed through it.
+        follows: the same of an array of dims, where small integer tensors are followed through it.
     """
 
     attributes = {"axes": INTS, "keepdims": BOOL(False)}
 
     def __init__(
-        self, name: str, signature: str, function: Function, meaning: str, source: str, follows: bool = False,
+        self, name: str, signature: str, function: Function, meaning: str, source: str, follows: Function | None = None,
     ) -> None:  # fmt: skip
         self.name = name
         self.operands: tuple[Operand, ...] = operands(signature)
@@ -67,10 +67,11 @@ class Reduction(Op):
         return compute(lambda x: self.function(x, axis=axes, keepdims=keepdims), operands[0])
 
     def infer_value(self, call: Call, *operands: Elements) -> Sequence[Elements] | None:
-        if not self.follows:
+        function = self.follows
+        if function is None:
             return None
         axes, keepdims = tuple(call["axes"]), call["keepdims"]
-        return held(call.dtype(0), follow(call, lambda x: self.function(x, axis=axes, keepdims=keepdims), operands))
+        return held(call.dtype(0), follow(call, lambda x: function(x, axis=axes, keepdims=keepdims), operands))
 
     def samples(self) -> Iterable[Sample]:
         draws = rng()
@@ -98,6 +99,27 @@ def _extreme(function: Function, start: Callable[[Any], Any]) -> Function:
     return lambda x, axis, keepdims: function(x, axis=axis, keepdims=keepdims, initial=start(x.dtype))
 
 
+def _extreme_dims(function: Any) -> Function:
+    """The least or greatest of dims, of which there must be one."""
+
+    def reduce(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+        if not x.size:
+            raise IndexError
+        for place in sorted((each % x.ndim for each in axis), reverse=True):
+            x = function.reduce(x, axis=place, keepdims=keepdims)
+        return x
+
+    return reduce
+
+
+def _sum(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return np.sum(x, axis, x.dtype, keepdims=keepdims)
+
+
+def _product(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return np.prod(x, axis, x.dtype, keepdims=keepdims)
+
+
 def mean(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     """`numpy.mean`, but without a warning where there is nothing."""
     return np.sum(x, axis, keepdims=keepdims) / x.dtype.type(math.prod(x.shape[place] for place in axis))
@@ -111,14 +133,14 @@ def _logsumexp(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 
 for _row in (
-    Reduction("reduce_sum", "x: numeric T", lambda x, axis, keepdims: np.sum(x, axis, x.dtype, keepdims=keepdims),
-              "The sum", "numpy.sum, in the element type", follows=True),
-    Reduction("reduce_prod", "x: numeric T", lambda x, axis, keepdims: np.prod(x, axis, x.dtype, keepdims=keepdims),
-              "The product", "numpy.prod, in the element type", follows=True),
+    Reduction("reduce_sum", "x: numeric T", _sum, "The sum", "numpy.sum, in the element type", follows=_sum),
+    Reduction("reduce_prod", "x: numeric T", _product, "The product", "numpy.prod, in the element type", follows=_product),
     Reduction("reduce_max", "x: ordered T", _extreme(np.max, lowest),
-              "The greatest element (nan when there is one; of none, the least value of the type)", "numpy.max"),
+              "The greatest element (nan when there is one; of none, the least value of the type)", "numpy.max",
+              follows=_extreme_dims(maximum_dims)),
     Reduction("reduce_min", "x: ordered T", _extreme(np.min, highest),
-              "The least element (nan when there is one; of none, the greatest value of the type)", "numpy.min"),
+              "The least element (nan when there is one; of none, the greatest value of the type)", "numpy.min",
+              follows=_extreme_dims(minimum_dims)),
     Reduction("reduce_mean", "x: inexact T", mean, "The mean (of none, nan)", "numpy.mean"),
     Reduction("reduce_any", "x: bool T", np.any, "Whether any element holds", "numpy.any"),
     Reduction("reduce_all", "x: bool T", np.all, "Whether all elements hold", "numpy.all"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
@@ -78,11 +78,11 @@ class Slice(Op):
         return follow(call, lambda x: x[_index(call, x.ndim)], operands)
 
     def samples(self) -> Iterable[Sample]:
-        yield sample(_x(4, 5), axes=[1], starts=[1], ends=[4], steps=[1])
-        yield sample(_x(4, 5), axes=[0, -1], starts=[1, 0], ends=[4, 5], steps=[2, 3], note="steps")
-        yield sample(_x(4, 5), axes=[0], starts=[2], ends=[2], steps=[1], note="empty")
-        yield sample(_x(0, 5) > 0, axes=[1], starts=[1], ends=[2], steps=[1], note="of-empty-bool")
-        yield sample(np.arange(5), axes=[0], starts=[1], ends=[5], steps=[2], note="i64")
+        yield sample(_x(4, 5), axes=[1], starts=[1], ends=[4], steps=[1], larger=True)
+        yield sample(_x(4, 5), axes=[0, -1], starts=[1, 0], ends=[4, 5], steps=[2, 3], note="steps", larger=True)
+        yield sample(_x(4, 5), axes=[0], starts=[2], ends=[2], steps=[1], note="empty", larger=True)
+        yield sample(_x(0, 5) > 0, axes=[1], starts=[1], ends=[2], steps=[1], note="of-empty-bool", larger=True)
+        yield sample(np.arange(5), axes=[0], starts=[1], ends=[5], steps=[2], note="i64", larger=True)
         yield sample(np.arange(5), axes=[], starts=[], ends=[], steps=[], note="nothing-i64")
 
 
@@ -115,7 +115,7 @@ class DynamicSlice(Op):
         for place, (axis, step) in enumerate(zip(axes, steps, strict=True)):
             axis = call.axis(axis, len(shape))
             size = shape[axis]
-            start, end = (None if each is None else _clamped(each[place], size) for each in known)
+            start, end = (None if each is None else clamped(each[place], size) for each in known)
             if start is None or end is None or step < 0:
                 result[axis] = call.fresh("u", 0, bounds(size)[1])
             else:
@@ -135,9 +135,15 @@ class DynamicSlice(Op):
         yield sample(_x(4, 5), np.array([3]), np.array([1]), axes=[0], steps=[1], note="empty")
 
 
-def _clamped(bound: Dim, size: Dim) -> Dim | None:
+FARTHEST: Final = (1 << 63) - 1
+"""Says "to the end", whatever the size."""
+
+
+def clamped(bound: Dim, size: Dim) -> Dim | None:
     """A bound as Python reads it, between 0 and the size; None where its sign is not known."""
     lo, hi = bounds(bound)
+    if lo == FARTHEST:
+        return size
     if lo >= 0:
         return minimum(bound, size)
     return maximum(0, bound + size) if hi < 0 else None
@@ -173,12 +179,12 @@ class SliceUpdate(Op):
 
     def samples(self) -> Iterable[Sample]:
         x = _x(4, 5)
-        yield sample(x, -x[:, 1:3], axes=[1], starts=[1], ends=[3], steps=[1])
-        yield sample(x, -x[1:4:2, 0:5:3], axes=[0, 1], starts=[1, 0], ends=[4, 5], steps=[2, 3], note="steps")
-        yield sample(x, -x[:2, 3:], axes=[0, 1], starts=[0, 3], ends=[2, 5], steps=[1, 1], note="corner")
-        yield sample(x, x[:, :0], axes=[1], starts=[2], ends=[2], steps=[1], note="nothing")
-        yield sample(x, -x, axes=[0], starts=[0], ends=[4], steps=[1], note="everything")
-        yield sample(np.arange(4), np.array([9]), axes=[0], starts=[3], ends=[4], steps=[1], note="last-i64")
+        yield sample(x, -x[:, 1:3], axes=[1], starts=[1], ends=[3], steps=[1], larger=True)
+        yield sample(x, -x[1:4:2, 0:5:3], axes=[0, 1], starts=[1, 0], ends=[4, 5], steps=[2, 3], note="steps", larger=True)
+        yield sample(x, -x[:2, 3:], axes=[0, 1], starts=[0, 3], ends=[2, 5], steps=[1, 1], note="corner", larger=True)
+        yield sample(x, x[:, :0], axes=[1], starts=[2], ends=[2], steps=[1], note="nothing", larger=True)
+        yield sample(x, -x, axes=[0], starts=[0], ends=[4], steps=[1], note="everything", larger=True)
+        yield sample(np.arange(4), np.array([9]), axes=[0], starts=[3], ends=[4], steps=[1], note="last-i64", larger=True)
 
 
 def _updated(b: Builder, x: Value, update: Value, parts: list[tuple[int, Dim, Dim, int]]) -> Value:

@@ -303,14 +303,6 @@ def norm_with_unbiased_variance(b: Any, x: Any) -> Any:
     return b.mul(centred, b.rsqrt(b.add(b.reduce_var(x, axes=[2], keepdims=True, correction=1.0), 1e-6)))
 
 
-def product_with_computed_bias(b: Any, x: Any) -> Any:
-    return b.add(b.matmul(x, draw(8, 5)), b.reduce_sum(x, axes=[0, 1, 2]))
-
-
-def product_with_matrix_bias(b: Any, x: Any) -> Any:
-    return b.add(b.matmul(x, draw(8, 5)), draw(6, 5))
-
-
 def attention_over_other_axis(b: Any, x: Any) -> Any:
     q, k, v = heads(b, x)
     return b.matmul(b.softmax(b.mul(b.matmul(q, k), 0.25), axis=2), v)
@@ -325,7 +317,7 @@ LOOKALIKES: list[Build] = [
     quick_gelu, softmax_that_overflows, softplus_that_overflows, log_that_underflows, line_with_computed_slope, flat_line,
     gelu_of_other_values, gelu_with_other_number, silu_backwards, clip_above_too, softmax_over_two_axes,
     softmax_of_different_axes, norm_of_the_first_axes, norm_with_computed_epsilon, norm_with_unbiased_variance,
-    product_with_computed_bias, product_with_matrix_bias, attention_over_other_axis, attention_with_computed_scale,
+    attention_over_other_axis, attention_with_computed_scale,
 ]  # fmt: skip
 COARSE = {"softplus", "hard_sigmoid", "gelu", "silu", "relu", "layer_norm", "rms_norm", "linear", "attention", "log_softmax"}
 
@@ -335,6 +327,12 @@ def test_lookalikes_stay(build: Build) -> None:
     found = fused(build)
     assert not COARSE & set(found)
     assert "softmax" not in found or build.__name__.startswith(("attention", "log"))
+
+
+def test_what_is_no_bias_stays_beside_the_product() -> None:
+    computed = fused(lambda b, x: b.add(b.matmul(x, draw(8, 5)), b.reduce_sum(x, axes=[0, 1, 2])))
+    assert computed == ["linear", "reduce_sum", "add"]
+    assert fused(lambda b, x: b.add(b.matmul(x, draw(8, 5)), draw(6, 5))) == ["linear", "add"]
 
 
 def test_scale_of_another_shape_stays_beside_the_norm() -> None:

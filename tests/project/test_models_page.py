@@ -14,7 +14,8 @@ OPSETS = [str(opset) for opset in sweep_models.OPSETS]
 def found(verdict: str = "right", why: str = "", nodes: int = 5, **peers: int | str) -> dict[str, Any]:
     return {
         "sizes": ["N=1", "N=3"], "verdicts": dict.fromkeys(OPSETS, "right") | {OPSETS[0]: verdict}, "error": 1e-7,
-        "why": dict.fromkeys(OPSETS, "") | {OPSETS[0]: why}, "nodes": nodes, "seconds": 0.25, "peers": peers,
+        "why": dict.fromkeys(OPSETS, "") | {OPSETS[0]: why}, "nodes": nodes, "seconds": 0.25, "back": "yes",
+        "peers": peers,
     }  # fmt: skip
 
 
@@ -27,8 +28,8 @@ def test_totals_rows_and_reasons() -> None:
     assert f"3 of 4 models are right at all {count} opsets from {OPSETS[0]} to {OPSETS[-1]}, the others at some" in page
     assert f"of {4 * count} files, one a\nmodel and opset, {4 * count - 1} are right, 1 refused" in page
     assert "and 0 wrong. 1 of the\n2 models that another exporter can make have no more nodes" in page
-    assert f"| lean | N=1; N=3 | {'right | ' * count}1.0e-07 | 5 | 6 (onnxslim) | 0.25 |" in page
-    assert f"| alone | N=1; N=3 | {'right | ' * count}1.0e-07 | 5 | fails | 0.25 |" in page
+    assert f"| lean | N=1; N=3 | {'right | ' * count}1.0e-07 | 5 | 6 (onnxslim) | yes | 0.25 |" in page
+    assert f"| alone | N=1; N=3 | {'right | ' * count}1.0e-07 | 5 | fails | yes | 0.25 |" in page
     assert f"* refused (opset {OPSETS[0]}): no such op\n" in page
     assert "## Why not" not in sweep_models.page({"lean": found()})
 

@@ -37,6 +37,8 @@ def gemm(
     turned = b.permute(x, perm=[1, 0]) if transA else x
     if z is not None and beta != 1:
         z = b.mul(z, c.same_type(beta, z)) if beta else None
+    if z is not None and not c.rank(z) and (number := c.known(z)) is not None and not number.any():
+        z = None  # which opsets before 11 cannot leave out
     if alpha == 1 and (z is None or _is_bias(c, y, z, transB)):
         return b.linear(turned, y if transB else b.permute(y, perm=[1, 0]), z)
     found = b.matmul(turned, b.permute(y, perm=[1, 0]) if transB else y)

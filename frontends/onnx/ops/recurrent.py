@@ -87,7 +87,11 @@ def _layer(
     if functions is not None:  # there may be more of them than directions need
         row, directions = OPS[op], len(DIRECTIONS[attrs["direction"]])
         assert isinstance(row, Recurrent)
-        attrs["activations"] = functions[: len(row.usual) * directions]
+        count = len(row.usual)
+        every = functions[: count * directions]
+        # Those of the first direction are the other's, too, where it is told no others.
+        every = every[:count] if every == every[:count] * directions else every
+        attrs["activations"] = None if every == tuple((name,) for name in row.usual) else every
     if layout:
         x = b.permute(x, perm=[1, 0, 2])
         states = [state and b.permute(state, perm=[1, 0, 2]) for state in states]

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from loading import module
 
+import isthmus
+import zoo
 from isthmus.backends.onnx.opsets import NEWEST
 from isthmus.backends.testing import suite
 
@@ -48,7 +50,15 @@ def test_samples_come_back(opset: int, part: int) -> None:
 
 @pytest.mark.parametrize("opset", OPSETS)
 def test_few_come_back_otherwise(opset: int) -> None:
-    assert len(pinned(opset)) < 300
+    assert len(pinned(opset)) < 30
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("name", zoo.ALL)
+def test_models_of_the_demonstration_come_back(name: str, opset: int, tmp_path: Path) -> None:
+    example = zoo.ALL[name]()
+    net = isthmus.compile(example.model, example.args, example.kwargs, dynamic_shapes=example.dynamic_shapes, opset=opset)
+    assert ROUND_TRIP.model_difference(net, tmp_path / "net.onnx", opset) is None
 
 
 if __name__ == "__main__":
