@@ -63,10 +63,11 @@ def test_most_ops_have_a_form() -> None:
     refused = {op.name for op in OPS} - {param.values[0].op.name for param in built()}
     assert refused == {
         "bind", "check", "complex", "conj", "conv_integer", "custom", "det", "dynamic_expand", "dynamic_reshape",
-        "dynamic_slice", "imag", "image_decode", "modulus", "nms", "nms_per_class", "nonzero", "optional_get", "optional_has",
-        "optional_none", "optional_some", "print", "range", "real", "regex_full_match", "sequence_at", "sequence_concat",
-        "sequence_construct", "sequence_empty", "sequence_erase", "sequence_insert", "sequence_length", "sequence_split",
-        "string_concat", "string_normalizer", "string_split", "tfidf", "unique", "view_as_complex", "view_as_real",
+        "dynamic_slice", "imag", "image_decode", "modulus", "native", "nms", "nms_per_class", "nonzero", "optional_get",
+        "optional_has", "optional_none", "optional_some", "print", "range", "real", "regex_full_match", "sequence_at",
+        "sequence_concat", "sequence_construct", "sequence_empty", "sequence_erase", "sequence_insert", "sequence_length",
+        "sequence_split", "string_concat", "string_normalizer", "string_split", "tfidf", "unique", "view_as_complex",
+        "view_as_real",
     }  # fmt: skip
 
 
