@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -48,6 +49,7 @@ class Scope:
         graph: the IR graph that it is made from; None for the scratch graph of a probe.
         proto: the GraphProto.
         sizes: the names of sizes computed here.
+        borne: which sizes a name was given to.
         made: the names of everything that a node here makes.
     """
 
@@ -55,6 +57,7 @@ class Scope:
         self.graph = graph
         self.proto = onnx.GraphProto(name=plain(name))
         self.sizes: dict[object, str] = {}
+        self.borne: defaultdict[str, list[object]] = defaultdict(list)
         self.made: set[str] = set()
 
 
@@ -281,7 +284,7 @@ class Emitter:
         if location.function and not location.line:
             return  # the node of a file: its name says enough
         if not self._in_properties:
-            if location:
+            if location.file or location.module:
                 node.doc_string = plain(str(location))
             return
         if location.file:
@@ -399,8 +402,11 @@ class Emitter:
         scope.made.discard(name)
         scope.made.add(new)
         self._fresh[new] = self._fresh.pop(name)
-        for sizes in (each.sizes for each in self.scopes):
-            sizes.update([(key, new) for key, known in sizes.items() if known == name])
+        for each in self.scopes:
+            for key in each.borne.pop(name, ()):
+                if each.sizes.get(key) == name:  # not one that was only tried
+                    each.sizes[key] = new
+                    each.borne[new].append(key)
         return new
 
     # ---- graphs

@@ -34,31 +34,33 @@ def shape_of(node: Node, index: int = 0) -> tuple[Dim, ...]:
 @emits("linear")
 def _linear(e: Emitter, node: Node, x: str, weight: str, bias: str | None) -> Any:
     rank = len(shape_of(node))
+    matrix = node.operands[1]
+    assert matrix is not None
+    handle = matrix.weight
+    if isinstance(handle, Transposed) and all(_weighs(user, index) for user, index in matrix.uses):
+        if not e.probing:
+            e.let_go(matrix)
+        turned = e.weight(handle.source, matrix.name)  # as it lies there, and under the name that it has
+        return e.op("Gemm", x, turned, bias) if rank == 2 and bias is not None else _product(e, x, turned, bias)
     if rank == 2:
         if bias is None and e.opset < 11:
             bias = e.constant(0, node.result.tensor.dtype)
         return e.op("Gemm", x, weight, bias, transB=1)
-    matrix = node.operands[1]
-    assert matrix is not None
-    handle = matrix.weight
     if handle is None:
         refuse("a matrix that the model computes is turned in the graph")
-    if all(_turns(user, index) for user, index in matrix.uses):
-        if isinstance(handle, Transposed):
-            if not e.probing:
-                e.let_go(matrix)
-            turned = e.weight(handle.source, matrix.name)
-        else:
-            turned = e.weight(Transposed(handle), f"{matrix.name or handle.name or 'weight'}.T")
-    else:
-        # The matrix as it is has other uses: turning it in the graph is cheaper than a second copy in the file.
-        turned = e.op("Transpose", weight, perm=[1, 0])
-    found = e.op("MatMul", x, turned)
+    if all(_weighs(user, index) and len(shape_of(user)) != 2 for user, index in matrix.uses):
+        return _product(e, x, e.weight(Transposed(handle), f"{matrix.name or handle.name or 'weight'}.T"), bias)
+    # The matrix as it is has other uses: turning it in the graph is cheaper than a second copy in the file.
+    return _product(e, x, e.op("Transpose", weight, perm=[1, 0]), bias)
+
+
+def _product(e: Emitter, x: str, matrix: str, bias: str | None) -> Any:
+    found = e.op("MatMul", x, matrix)
     return found if bias is None else e.op("Add", found, bias)
 
 
-def _turns(user: Any, index: int) -> bool:
-    return isinstance(user, Node) and user.op.name == "linear" and index == 1 and len(shape_of(user)) != 2
+def _weighs(user: Any, index: int) -> bool:
+    return isinstance(user, Node) and user.op.name == "linear" and index == 1
 
 
 @emits("einsum")

@@ -103,6 +103,7 @@ class Sizes(SizeArithmetic[str]):
             inner = e.scopes[depth + 1 :]
             del e.scopes[depth + 1 :]
             found = e.scopes[depth].sizes[key] = make()
+            e.scopes[depth].borne[found].append(key)
             e.scopes.extend(inner)
         return found
 

@@ -74,7 +74,8 @@ def test_none_grows_and_all_are_simple_at_once() -> None:
 
 @pytest.mark.parametrize("name", [
     "test_reduce_l2_keep_dims_random", "test_constant_pad_axes", "test_resize_downsample_scales_cubic_antialias", "test_slice",
-    "test_split_variable_parts_2d_opset18", "test_squeeze", "test_unsqueeze_negative_axes", "test_tril", "test_top_k", "test_tile",
+    "test_split_variable_parts_2d_opset18", "test_squeeze", "test_unsqueeze_negative_axes", "test_tril", "test_top_k",
+    "test_tile",
     "test_attention_4d_gqa_causal", "test_center_crop_pad_crop_expanded", "test_bitshift_right_uint8", "test_mod_uint8",
     "test_causal_conv_with_state_silu_expanded", "test_loop11", "test_PixelShuffle", "test_sequence_map_add_2_sequences",
 ])  # fmt: skip
