@@ -23,7 +23,7 @@ MAX_ELEMENTS: Final = 32
 """Integer tensors up to this many elements are followed."""
 
 Elements: TypeAlias = "tuple[Dim, ...]"
-Static: TypeAlias = "Callable[[Builder, Node, list[Elements]], Value | None]"
+Static: TypeAlias = "Callable[[Builder, Node, list[Elements | None]], Value | None]"
 
 
 class DimArithmetic:
@@ -89,7 +89,7 @@ class DimArithmetic:
         form = _STATIC.get(node.op.name)
         if form is None:
             return None
-        elements = [known[operand] for operand in node.operands if operand in known]
+        elements = [None if operand is None else known.get(operand) for operand in node.operands]
         before = node.previous
         try:
             new = form(self._builder(node), node, elements)
@@ -135,11 +135,11 @@ def _followed(value: Value) -> bool:
     return isinstance(count, int) and count <= MAX_ELEMENTS
 
 
-def _reshape(b: Builder, node: Node, elements: list[Elements]) -> Value | None:
-    x = node.operands[0]
-    if len(elements) != 1 or x is None or x.tensor.shape is None:
+def _reshape(b: Builder, node: Node, elements: list[Elements | None]) -> Value | None:
+    x, (_, asked) = node.operands[0], elements
+    if asked is None or x is None or x.tensor.shape is None:
         return None
-    shape: list[Any] = kept(elements[0], x.tensor.shape) if node.attrs["keep"] else list(elements[0])
+    shape: list[Any] = kept(asked, x.tensor.shape) if node.attrs["keep"] else list(asked)
     holes = [axis for axis, dim in enumerate(shape) if dim.__class__ is int and dim == -1]
     if len(holes) > 1 or any(bounds(dim)[0] < 0 for axis, dim in enumerate(shape) if axis not in holes):
         return None
@@ -152,22 +152,22 @@ def _reshape(b: Builder, node: Node, elements: list[Elements]) -> Value | None:
     return value
 
 
-def _expand(b: Builder, node: Node, elements: list[Elements]) -> Value | None:
-    x = node.operands[0]
-    if len(elements) != 1 or x is None or x.tensor.shape is None:
+def _expand(b: Builder, node: Node, elements: list[Elements | None]) -> Value | None:
+    x, (_, asked) = node.operands[0], elements
+    if asked is None or x is None or x.tensor.shape is None:
         return None
-    shape = broadcast_dims(x.tensor.shape, elements[0])
+    shape = broadcast_dims(x.tensor.shape, asked)
     value: Value | None = None if None in shape else b.expand(x, shape=shape)
     return value
 
 
-def _slice(b: Builder, node: Node, elements: list[Elements]) -> Value | None:
-    x, steps = node.operands[0], node.attrs["steps"]
-    if len(elements) != 2 or x is None or x.tensor.shape is None or any(step < 1 for step in steps):
+def _slice(b: Builder, node: Node, elements: list[Elements | None]) -> Value | None:
+    x, steps, (_, lows, highs) = node.operands[0], node.attrs["steps"], elements
+    if lows is None or highs is None or x is None or x.tensor.shape is None or any(step < 1 for step in steps):
         return None
     axes = [axis % x.tensor.rank for axis in node.attrs["axes"]]
     starts, ends = [], []
-    for axis, low, high in zip(axes, *elements, strict=True):
+    for axis, low, high in zip(axes, lows, highs, strict=True):
         start, end = clamped(low, x.tensor.shape[axis]), clamped(high, x.tensor.shape[axis])
         if start is None or end is None:
             return None
@@ -177,19 +177,19 @@ def _slice(b: Builder, node: Node, elements: list[Elements]) -> Value | None:
     return value
 
 
-def _range(b: Builder, node: Node, elements: list[Elements]) -> Value | None:
-    if len(elements) != 3:
+def _range(b: Builder, node: Node, elements: list[Elements | None]) -> Value | None:
+    if None in elements:
         return None
-    (start,), (stop,), (step,) = elements
+    (start,), (stop,), (step,) = elements  # type: ignore[misc]
     if not isinstance(step, int) or step == 0:
         return None
     value: Value = b.arange(start=start, stop=stop, step=step, dtype=node.results[0].tensor.dtype)
     return value
 
 
-def _bind(b: Builder, node: Node, elements: list[Elements]) -> Value | None:
+def _bind(b: Builder, node: Node, elements: list[Elements | None]) -> Value | None:
     symbol: Any = node.attrs["symbol"]
-    if len(elements) != 1 or symbol.joined is not None or symbol in symbols(elements[0][0]):
+    if elements[0] is None or symbol.joined is not None or symbol in symbols(elements[0][0]):
         return None
     symbol.joined = elements[0][0]
     return node.operands[0]

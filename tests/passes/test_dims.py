@@ -149,6 +149,27 @@ GOLDEN = {
 }
 
 STAYS = {
+    "a list of known integers in a shape that is data": """
+        symbol u0 in [0, inf]
+        graph @main(%s: i64[1]) {
+          %one: i64[1] = constant() {value=weight<i64[1] [1]>}
+          %0: i64[1] = minimum(%s, %one)
+          %1: i64[1] = maximum(%0, %one)
+          %2: i64[u0] = dynamic_reshape(%one, %1)
+          return %2
+        }
+        """,
+    "a slice of a list of sizes up to a place that is data": """
+        symbol N
+        symbol u0 in [0, inf]
+        graph @main(%x: f32[N], %end: i64[1]) {
+          %n: i64[] = size() {dim=N}
+          %0: i64[1] = unsqueeze(%n) {axes=[0]}
+          %1: i64[1] = constant() {value=weight<i64[1] [0]>}
+          %2: i64[u0] = dynamic_slice(%0, %1, %end) {axes=[0], steps=[1]}
+          return %2
+        }
+        """,
     "a division by what may be on either side of zero": """
         symbol N
         graph @main(%x: f32[N]) {
