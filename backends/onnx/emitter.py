@@ -341,7 +341,7 @@ class Emitter:
             found = emit(self, node, *node.op.group(operands))
         except Refused as reason:
             raise IsthmusError(str(reason), op=node.op.name, location=node.location) from None
-        names = () if found is None else (found,) if isinstance(found, str) else found
+        names: Sequence[str] = () if found is None else (found,) if isinstance(found, str) else found
         named = bool(names) and names[0] in self._fresh and self._name_node(self._fresh[names[0]][0], node)
         for value, name in zip(node.results, names, strict=True):
             new = self._rename(name, value)

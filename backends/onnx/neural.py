@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +16,7 @@ from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, bounds, product, same
-from isthmus.ir.graph import Node, Value
+from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Call
 from isthmus.ir.ops.activations import in_float32
 from isthmus.ir.ops.attention import scale_of, shared_by
@@ -33,7 +33,6 @@ def shape_of(node: Node, index: int = 0) -> tuple[Dim, ...]:
 
 @emits("linear")
 def _linear(e: Emitter, node: Node, x: str, weight: str, bias: str | None) -> Any:
-    rank = len(shape_of(node))
     matrix = node.operands[1]
     assert matrix is not None
     handle = matrix.weight
@@ -41,14 +40,14 @@ def _linear(e: Emitter, node: Node, x: str, weight: str, bias: str | None) -> An
         if not e.probing:
             e.let_go(matrix)
         turned = e.weight(handle.source, matrix.name)  # as it lies there, and under the name that it has
-        return e.op("Gemm", x, turned, bias) if rank == 2 and bias is not None else _product(e, x, turned, bias)
-    if rank == 2:
+        return e.op("Gemm", x, turned, bias) if _is_gemm(node) and bias is not None else _product(e, x, turned, bias)
+    if _is_gemm(node):
         if bias is None and e.opset < 11:
             bias = e.constant(0, node.result.tensor.dtype)
         return e.op("Gemm", x, weight, bias, transB=1)
     if handle is None:
         refuse("a matrix that the model computes is turned in the graph")
-    if all(_weighs(user, index) and len(shape_of(user)) != 2 for user, index in matrix.uses):
+    if all(_weighs(user, index) and not _is_gemm(user) for user, index in matrix.uses):
         return _product(e, x, e.weight(Transposed(handle), f"{matrix.name or handle.name or 'weight'}.T"), bias)
     # The matrix as it is has other uses: turning it in the graph is cheaper than a second copy in the file.
     return _product(e, x, e.op("Transpose", weight, perm=[1, 0]), bias)
@@ -59,7 +58,11 @@ def _product(e: Emitter, x: str, matrix: str, bias: str | None) -> Any:
     return found if bias is None else e.op("Add", found, bias)
 
 
-def _weighs(user: Any, index: int) -> bool:
+def _is_gemm(node: Node) -> bool:
+    return len(shape_of(node)) == 2
+
+
+def _weighs(user: Node | Graph, index: int) -> TypeGuard[Node]:
     return isinstance(user, Node) and user.op.name == "linear" and index == 1
 
 
