@@ -13,7 +13,7 @@ from isthmus.ir.dims import Dim, bounds, floordiv, maximum, product, resolve, sy
 from isthmus.ir.dtypes import i64
 from isthmus.ir.errors import InferError
 from isthmus.ir.graph import Graph, Node, Value
-from isthmus.ir.ops.shape import broadcast_dims, kept
+from isthmus.ir.ops.shape import expanded, kept
 from isthmus.ir.ops.slicing import clamped
 from isthmus.ir.ops.whole import Whole, told
 from isthmus.ir.types import Tensor
@@ -156,8 +156,8 @@ def _expand(b: Builder, node: Node, elements: list[Elements | None]) -> Value | 
     x, (_, asked) = node.operands[0], elements
     if asked is None or x is None or x.tensor.shape is None:
         return None
-    shape = broadcast_dims(x.tensor.shape, asked)
-    value: Value | None = None if None in shape else b.expand(x, shape=shape)
+    shape = expanded(x.tensor.shape, asked)
+    value: Value | None = None if shape is None else b.expand(x, shape=shape)
     return value
 
 

@@ -298,6 +298,17 @@ def broadcast_dims(shape: Sequence[Dim], wanted: Sequence[Dim | None]) -> list[D
     return [_broadcast_dim(dim, target) for dim, target in zip(*padded, strict=True)]
 
 
+def expanded(shape: Sequence[Dim], wanted: Sequence[Dim | None]) -> list[Dim] | None:
+    """The shape to which `expand` takes a shape that is broadcast with another; None where it is not known, or where a size may
+    be 1 or not, which `expand` takes for the size that it becomes."""
+    target = broadcast_dims(shape, wanted)
+    found = [dim for dim in target if dim is not None]
+    if len(found) < len(target):
+        return None
+    ends = zip(shape, found[len(found) - len(shape) :], strict=True)
+    return found if all(same(dim, 1) or same(dim, new) or bounds(dim)[0] > 1 for dim, new in ends) else None
+
+
 def _broadcast_dim(dim: Dim, target: Dim | None) -> Dim | None:
     if target is None:
         return dim if bounds(dim)[0] > 1 else None

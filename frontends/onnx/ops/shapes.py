@@ -11,9 +11,9 @@ from isthmus.frontends.onnx.filled import filled
 from isthmus.frontends.onnx.sizes import places, sizes, vector
 from isthmus.frontends.onnx.table import converts
 from isthmus.ir import dtypes
-from isthmus.ir.dims import Dim, product
+from isthmus.ir.dims import Dim, product, resolve
 from isthmus.ir.graph import Value
-from isthmus.ir.ops.shape import broadcast_dims
+from isthmus.ir.ops.shape import expanded
 
 
 @converts("Shape")
@@ -84,7 +84,7 @@ def squeeze(c: Conversion, x: Value, axes: Value | None = None) -> Any:
     named = None if axes is None else c.numbers(axes)
     if axes is not None and named is None:
         return axes_by_data.squeeze(c, x, axes)
-    dims = c.shape(x)
+    dims = [resolve(dim) for dim in c.shape(x)]
     if named is not None:
         return c.b.squeeze(x, axes=places(c, named, len(dims)))
     for dim in dims:
@@ -127,8 +127,8 @@ def transpose(c: Conversion, x: Value, *, perm: tuple[int, ...] | None = None) -
 def expand(c: Conversion, x: Value, shape: Value) -> Any:
     """Broadcast with a tensor of that shape: a size of 1 in it leaves what is there."""
     wanted = c.numbers(shape)
-    target = [None] if wanted is None else broadcast_dims(c.shape(x), wanted)
-    return c.b.dynamic_expand(x, shape) if None in target else c.b.expand(x, shape=target)
+    target = None if wanted is None else expanded(c.shape(x), wanted)
+    return c.b.dynamic_expand(x, shape) if target is None else c.b.expand(x, shape=target)
 
 
 @converts("Tile", since=6)

@@ -144,6 +144,11 @@ def test_a_symbolic_size_is_taken_not_to_be_one() -> None:
     assert graph.symbols.by_name["N"].lo == 2
 
 
+def test_a_size_that_was_found_to_be_one_goes() -> None:
+    proto = model("(float[N] x) => (float y, float z) <int64[1] s = {0}> { y = Squeeze(x, s)  z = Squeeze(x) }")
+    agrees(proto, [f32(1)])
+
+
 @pytest.mark.parametrize("axes", [(0, 2), (-1, 1), (1, 2), (-4, -1)])
 def test_axes_that_are_data(axes: tuple[int, ...]) -> None:
     agrees(model("(float[N, 3] x, int64[2] a) => (float y) { y = Unsqueeze(x, a) }"), [f32(2, 3), i64(*axes)])
@@ -181,6 +186,12 @@ def test_expand_to_numbers(dims: str, shape: str, sizes: tuple[int, ...]) -> Non
 def test_either_size_may_be_the_one_that_is_repeated() -> None:
     proto = model("(float[N] x, float[M] like) => (float y) { s = Shape(like) y = Expand(x, s) }")
     agrees(proto, [f32(3), f32(1)], [f32(1), f32(4)], [f32(2), f32(2)])
+
+
+def test_a_size_that_may_be_one_is_not_taken_for_what_it_is_expanded_to() -> None:
+    proto = model("(float[N] x) => (float y, float z) <int64[1] s = {3}> { z = Relu(x)  y = Expand(z, s) }")
+    assert "assume" not in text(proto)
+    agrees(proto, [f32(1)], [f32(3)])
 
 
 def test_either_of_two_sizes_that_broadcast_may_be_one() -> None:
