@@ -137,8 +137,8 @@ class _Legalization:
                 self.refuse(node, chain, reason)
             return []
         for old, new in zip(node.results, found, strict=True):
-            wrong = disagreement(old, new) if old.uses else None
-            if wrong is not None:
+            wrong = disagreement(old, new)  # of one without uses a size may be used
+            if wrong is not None and old.uses:
                 self.refuse(node, chain, f"its lowering gives another type: {wrong}")
                 return []
         producers = [operand.producer for operand in node.operands if operand is not None and operand.producer is not None]

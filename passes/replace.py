@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from isthmus.ir.attributes import TYPES, symbols_in
 from isthmus.ir.dims import Dim, Expr, Symbol, resolve, symbols
 from isthmus.ir.graph import Graph, Node, Value, type_symbols
 from isthmus.ir.types import Tensor, resolved
@@ -86,7 +87,12 @@ def removable(node: Node) -> bool:
     for result in node.results:
         if result.uses:
             return False
-    return not introduced(node)
+    return not introduced(node) and not _told(node)
+
+
+def _told(node: Node) -> bool:
+    """Whether a node is told the types of its results, with sizes in them, which these may bind."""
+    return any(kind is TYPES and symbols_in(node.attrs[name]) for name, kind in node.op.attributes.items())
 
 
 def sweep(nodes: Iterable[Node]) -> tuple[list[Node], list[Value]]:

@@ -54,7 +54,8 @@ def _spelt(node: Node) -> bool:
     values = decompose(node)
     assert values is not None
     for old, new in zip(node.results, values, strict=True):
-        if old.uses and disagreement(old, new) is not None and not _same_sizes(node.graph.symbols, old.type, new.type):
+        agree = disagreement(old, new) is None or _same_sizes(node.graph.symbols, old.type, new.type)
+        if old.uses and not agree:  # of one without uses a size may be used
             return False
     node.replace_by(values)
     return True

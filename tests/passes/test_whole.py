@@ -65,3 +65,12 @@ def test_what_the_runtime_lacks_stays_only_where_that_is_asked_for() -> None:
     proto: Any = model("(bfloat16[2, 3, 4, 8] q) => (bfloat16 y) { y = Attention(q, q, q) }", 24)
     assert isthmus.compile(proto).artefact.node_count > 1
     assert isthmus.compile(proto, keep_ops=True).artefact.op_counts == {"Attention": 1}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("text", "given", "wanted"), [
+    ("(float[N] x) => (int64[2] y) { v = NonZero(x)  y = Shape(v) }", np.float32([0, 1, 2]), [1, 2]),
+    ("(float[N] x) => (int64 y) { v = Unique(x)  y = Size(v) }", np.float32([1, 2, 1]), 2),
+])  # fmt: skip
+@pytest.mark.parametrize("options", [{}, {"keep_ops": True}, {"target": "reference"}])
+def test_a_size_alone_of_what_is_found_in_the_run_is_used(text: str, given: Any, wanted: Any, options: Any) -> None:
+    assert np.array_equal(isthmus.compile(model(text), **options)(given)["y"], wanted)
