@@ -53,7 +53,7 @@ def kept_whole(
         return results
     ends = [value for name, value in zip(proto.output, results, strict=False) if name]
     outputs = [value for value in ends if value is not None]
-    if len(outputs) < len(ends) or any(each.op.has_effect for node in nodes for each in _walk(node)):
+    if len(outputs) < sum(map(bool, proto.output)) or any(each.op.has_effect for node in nodes for each in _walk(node)):
         return results
     if not _may_be_several(needed(nodes, outputs)):
         return results

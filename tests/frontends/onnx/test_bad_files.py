@@ -255,6 +255,7 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "no-such-op": (net(node("Foo", "x")), "has no op Foo"),
     "too-many-inputs": (net(node("Neg", "x x x")), "takes 1 inputs at most"),
+    "a-result-too-many": (net(node("Softplus", "x", "t z"), node("Neg", "z")), "'z'"),
     "too-few-inputs": (net(node("Add", "x")), "lacks an input"),
     "a-huge-list": (
         net(node("Split", "x sizes", "y z"), inputs=[info("x"), info("sizes", T.INT64, (2**63 - 1,))]),
