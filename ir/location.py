@@ -27,7 +27,7 @@ class Location:
     merged: tuple[Location, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.file or self.module or self.made_by or self.merged)
+        return bool(self.file or self.function or self.module or self.made_by or self.merged)
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file

@@ -231,7 +231,10 @@ class Call:
                 if isinstance(one, int) and self.symbols.same(other, 1) is False:
                     return self.unify(one, other, what)
                 return one
-        return spread(left, right)
+        try:
+            return spread(left, right)
+        except InferError:  # it comes to an expression that is too large
+            return self.fresh()
 
     def fresh(self, prefix: str = "u", lo: float = 0, hi: float = float("inf")) -> Dim:
         """A dim that only running the model can tell."""

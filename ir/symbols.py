@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Final, TypeAlias
 
 from isthmus.ir.dims import (
@@ -301,9 +302,19 @@ class Symbols:
             for symbol, coefficient in candidates.items()
         }
         young = [symbol for symbol in reversed(self.by_name.values()) if symbol in found] or list(found)
+        young = [symbol for symbol in young if not self._told_later(found[symbol], symbol)]
+        if not young:
+            return None
         sums = [s for s in young if not any(c < 0 for m, c in getattr(found[s], "terms", ()) if m)]
         symbol = sums[0] if sums and young[0] not in self._fresh else young[0]
         return symbol, found[symbol]
+
+    def _told_later(self, value: Dim, symbol: Symbol) -> bool:
+        """Whether a dim has sizes that only data tells, later than a symbol: where that is used, they may not be known yet."""
+        later = self._fresh.intersection(symbols(value))
+        if not later or symbol.name not in self.by_name:
+            return False
+        return any(each in later for each in takewhile(lambda each: each is not symbol, reversed(self.by_name.values())))
 
     def mark(self) -> Callable[[], bool]:
         """A way back to here: called later, it forgets what was found out of the symbols there are now, and what was assumed

@@ -205,7 +205,7 @@ class _Folding:
             taken = sum(_bytes(type) for type in types if isinstance(type, Tensor))
             if taken > room:
                 return False
-            if sum(sizes) > EAGER_ELEMENTS:
+            if sum(sizes) > EAGER_ELEMENTS or _turns(node.op, attrs):
                 self.lazy[node] = len(self.lazy)
                 self.counts[node.op.name] += 1
                 return False
@@ -344,7 +344,7 @@ class _Folding:
         assert isinstance(type, Tensor)
         main = max(sources, key=lambda source: sources[source].nbytes)
         name = value.name or main.name or sources[main].name
-        if len(steps) == 1 and steps[0].op.name == "permute" and steps[0].attrs["perm"] == (1, 0):
+        if len(steps) == 1 and _turns(steps[0].op, steps[0].attrs):
             return Transposed(sources[main], name)
         shape = tuple(size for size in type.shape or () if isinstance(size, int))
         return LazyWeight(type.dtype, shape, program, tuple(sources.values()), program.signature, program.elementwise, name)
@@ -390,3 +390,7 @@ def _elements(type: Tensor) -> int:
 def _bytes(type: Tensor) -> int:
     return (_elements(type) * type.dtype.bits + 7) // 8
 
+
+def _turns(op: Op, attrs: Mapping[str, Any]) -> bool:
+    """Whether it turns a matrix, which stays a view of what it was: written turned again, it is that under its name."""
+    return op.name == "permute" and attrs["perm"] == (1, 0)

@@ -117,10 +117,16 @@ class Session(OnnxRunner):
         super().__init__(inputs, [node.name for node in gives], pairs)
 
     def _run(self, feeds: dict[str, Any]) -> list[Any]:
-        if not self._plain:
-            return list(self._session.run(self._outputs, feeds))
-        given = {name: _to_runtime(np.asarray(array)) for name, array in feeds.items()}
-        return [_from_runtime(value) for value in self._session.run_with_ort_values(self._outputs, given)]
+        if self._plain:
+            given = {name: _to_runtime(np.asarray(array)) for name, array in feeds.items()}
+            found = [_from_runtime(value) for value in self._session.run_with_ort_values(self._outputs, given)]
+        else:
+            found = list(self._session.run(self._outputs, feeds))
+        for index, name in enumerate(self._outputs):
+            if name in feeds and isinstance(found[index], np.ndarray):
+                # onnxruntime hands such an input back as the memory that it was given, and does not keep that.
+                found[index] = found[index].copy()
+        return found
 
 
 class Evaluator(OnnxRunner):

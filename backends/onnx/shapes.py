@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,8 +16,9 @@ from isthmus.backends.onnx.sizes import target_shape
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, bounds, same
+from isthmus.ir.dims import Dim, bounds, ceildiv, extreme, maximum, same
 from isthmus.ir.graph import Node, Value
+from isthmus.ir.ops.slicing import clamped
 from isthmus.ir.types import Tensor
 
 END: Final = 2**63 - 1
@@ -141,10 +142,34 @@ def _slice(e: Emitter, node: Node, x: str) -> Any:
         return [items[index] for index in keep]
 
     steps = pick(attrs["steps"])
+    axes, starts = attrs["axes"], attrs["starts"]
+    lows = [_numbered(start, 0, shape[axis]) for start, axis in zip(starts, axes, strict=True)]
+    highs = [_numbered(end, start, shape[axis]) for end, start, axis in zip(ends, starts, axes, strict=True)]
     return e.op(
-        "Slice", x, e.sizes.vector(pick(attrs["starts"])), e.sizes.vector(pick(ends)), e.ints(pick(attrs["axes"])),
+        "Slice", x, e.sizes.vector(pick(lows)), e.sizes.vector(pick(highs)), e.ints(pick(axes)),
         e.ints(steps) if any(step != 1 for step in steps) else None,
     )  # fmt: skip
+
+
+def _numbered(bound: Dim, start: Dim, size: Dim) -> Dim:
+    """A number that a Slice reads as this bound, counted from the front or, negative, from the back; the bound where there is
+    none. What ends before the start is empty."""
+    for part in () if isinstance(bound, int) else _parts(bound):
+        number = part if isinstance(part, int) else part - size
+        place = clamped(number, size) if isinstance(number, int) else None
+        if place is not None and (same(place, bound) or same(maximum(start, place), bound)):
+            return number
+    return bound
+
+
+def _parts(dim: Dim) -> Iterator[Dim]:
+    """The sizes of which one is the least or the greatest."""
+    found = extreme(dim)
+    if found is None:
+        yield dim
+    else:
+        for part in found[1]:
+            yield from _parts(part)
 
 
 @emits("dynamic_slice")
@@ -175,8 +200,13 @@ def _split(e: Emitter, node: Node, x: str) -> Any:
     if len(sizes) == 1:
         return (x,)
     size = shape_of(node)[axis]
-    equal = e.opset >= 18 and all(same(part, sizes[0]) is True for part in sizes)
-    if equal and isinstance(size, int) and size:
+    if isinstance(size, int):
+        even = size > 0 and all(same(part, sizes[0]) is True for part in sizes)
+    else:  # sizes that are no numbers take nodes, and only the file's own op says that the last part is what is left
+        each = ceildiv(size, len(sizes))
+        parts = [*[each] * (len(sizes) - 1), size - each * (len(sizes) - 1)]
+        even = e.keep_ops and all(map(same, sizes, parts))
+    if e.opset >= 18 and even:
         return e.op("Split", x, results=len(sizes), axis=axis, num_outputs=len(sizes))
     return e.op("Split", x, e.sizes.vector(sizes), results=len(sizes), axis=axis)
 

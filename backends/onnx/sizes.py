@@ -61,8 +61,9 @@ class Sizes(SizeArithmetic[str]):
         self._last[shape] = self._noted, value
 
     def _bearing(self, dims: tuple[Dim, ...]) -> tuple[Value, int] | None:
-        """The last value that has these dims next to one another, and from where."""
-        found = max(((*self._last[shape], axis) for shape, axis in self._within.get(dims, ())), key=_by_age, default=None)
+        """The last value that has these dims next to one another, and from where; no others where `Shape` tells all dims."""
+        places = self._within.get(dims, ()) if self.e.opset >= 15 else [(dims, 0)] if dims in self._last else ()
+        found = max(((*self._last[shape], axis) for shape, axis in places), key=_by_age, default=None)
         return None if found is None else found[1:]
 
     def vector(self, dims: Sequence[Dim]) -> str:
@@ -151,7 +152,7 @@ class Sizes(SizeArithmetic[str]):
 
     def _bearer(self, dims: tuple[Dim, ...]) -> tuple[Value, int] | None:
         """The value and axis from which on these dims can be read, in the graph in which they are computed."""
-        if self.e.opset < 15 or self.e.probing or (len(dims) == 1 and isinstance(dims[0], Expr) and dims[0].symbol is not None):
+        if self.e.probing or (len(dims) == 1 and isinstance(dims[0], Expr) and dims[0].symbol is not None):
             return None
         found = self._bearing(dims)
         return found if found is not None and found[0].owner is self.e.scopes[self._depth_of(dims)].graph else None

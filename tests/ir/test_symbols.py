@@ -37,6 +37,18 @@ def test_the_younger_symbol_joins_the_older() -> None:
     assert len(symbols.assumptions) == 1
 
 
+def test_an_input_is_not_sized_by_what_only_data_tells() -> None:
+    symbols = Symbols()
+    n, u = symbols.declare("N", 0), symbols.fresh()
+    assert symbols.unify(n.dim, u * 2)  # no symbol of which the other side is a whole number but N
+    assert n.joined is None
+    assert symbols.same(n.dim, u * 2) is True
+    v = symbols.fresh()
+    assert symbols.unify(v, n.dim * 2)
+    assert v.symbol is not None
+    assert v.symbol.joined == n.dim * 2
+
+
 def test_a_sum_is_solved_for_one_symbol() -> None:
     symbols = Symbols()
     a, b, c = (symbols.declare(name).dim for name in "abc")

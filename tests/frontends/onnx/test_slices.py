@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from onnx_models import agrees, f32, i64, imported, model, text
 
+import isthmus
 from isthmus.errors import FileError
 
 INT_MAX, INT_MIN = 2**63 - 1, -(2**63)
@@ -159,3 +160,21 @@ def test_pads_as_torch_writes_them_are_numbers() -> None:
     }""")
     assert "pad(%x, none) {before=[0, 0, 0, 1], after=[0, 0, 3, 2]}" in text(proto)
     agrees(proto, [f32(1, 3, 4, 5)])
+
+
+@pytest.mark.parametrize("text", [
+    "(float[K, M] x) => (float y) <int64[2] s = {0, -3}, int64[2] e = {2, -1}> { y = Slice(x, s, e) }",
+    "(float[K, M] x) => (float y) <int64[1] s = {1}, int64[1] e = {1000}, int64[1] a = {1}, int64[1] k = {2}>"
+    " { y = Slice(x, s, e, a, k) }",
+    "(float[K, M] x) => (float y, float z, float w) { y, z, w = Split<axis = 1, num_outputs = 3>(x) }",
+])  # fmt: skip
+def test_what_numbers_say_takes_no_nodes_where_sizes_vary(text: str) -> None:
+    net = isthmus.compile(model(text, 18), keep_ops=True)
+    assert net.artefact.node_count == 1
+    agrees(model(text, 18), [f32(3, 7)])
+
+
+@pytest.mark.parametrize("opset", [11, 18])
+def test_all_sizes_are_one_node_at_any_opset(opset: int) -> None:
+    net = isthmus.compile(model("(float[K, 4, M] x) => (int64[3] y) { y = Shape(x) }", opset), keep_ops=True)
+    assert net.artefact.node_count == 1
