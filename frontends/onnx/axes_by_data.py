@@ -105,10 +105,12 @@ def cut(c: Conversion, x: Value, starts: Value, ends: Value, axes: Value | None,
     for axis, (dim, start, end, step) in enumerate(every):
         size = b.size(dim)
         back = b.lt(step, 0)
-        # Walking backwards, the place in front of the first element is the end of all; forwards it is the one behind the last.
-        least, most = b.where(back, -1, 0), b.where(back, b.sub(size, 1), size)
+        # Walking backwards, the place in front of the first element is the end of all, and no start (unlike Python's);
+        # forwards the end is the place behind the last.
+        most = b.where(back, b.sub(size, 1), size)
         first, last = (
-            b.minimum(b.maximum(b.where(b.lt(each, 0), b.add(each, size), each), least), most) for each in (start, end)
+            b.minimum(b.maximum(b.where(b.lt(each, 0), b.add(each, size), each), least), most)
+            for each, least in ((start, b.constant(np.int64(0))), (end, b.where(back, -1, 0)))
         )
         x = b.gather(x, b.range(first, last, step), axis=axis)
     return x

@@ -75,7 +75,7 @@ def slice_(
         if not len(lows) == len(highs) == len(along):
             raise c.malformed(f"has {len(along)} axes, {len(lows)} starts and {len(highs)} ends")
         bounded = [
-            (_clamped(low, c.shape(x)[axis], step), _clamped(high, c.shape(x)[axis], step))
+            (_clamped(low, c.shape(x)[axis], step, start=True), _clamped(high, c.shape(x)[axis], step))
             for axis, low, high, step in zip(along, lows, highs, walk, strict=True)
         ]
         known = [(low, high) for low, high in bounded if low is not None and high is not None]
@@ -97,9 +97,12 @@ _FAR: Final = (1 << 31) - 1
 """A bound that is as far from 0 says "to the end", as exporters write it for an end that they do not know."""
 
 
-def _clamped(bound: Dim, size: Dim, step: int) -> Dim | None:
-    """A bound as Python reads it, from 0 to the size, or walking backwards one less; None where its sign is not known."""
-    least, most = (0, size) if step > 0 else (-1, size - 1)
+def _clamped(bound: Dim, size: Dim, step: int, start: bool = False) -> Dim | None:
+    """A bound as Python reads it, from 0 to the size, or walking backwards one less; None where its sign is not known.
+
+    Unlike Python, ONNX does not begin to walk backwards before the first element.
+    """
+    least, most = (0, size) if step > 0 else (minimum(0, size - 1) if start else -1, size - 1)
     if isinstance(bound, int) and abs(bound) >= _FAR:
         return most if bound > 0 else least
     lo, hi = bounds(bound)

@@ -31,7 +31,8 @@ def test_all_bounds(step: int) -> None:
         {" ".join(f"{name} = Slice(x, b{start}, b{end}, a, k)" for name, (start, end) in zip(names, pairs, strict=True))}
     }}""")
     x = f32(5, 2)
-    wanted = [x[BOUNDS[start] : BOUNDS[end] : step] for start, end in pairs]
+    first = [bound if step > 0 else max(bound, -5) for bound in BOUNDS]  # unlike Python's slices, where walking backwards
+    wanted = [x[first[start] : BOUNDS[end] : step] for start, end in pairs]
     agrees(proto, [x], targets=("reference",), wanted=wanted)
 
 
@@ -178,3 +179,16 @@ def test_what_numbers_say_takes_no_nodes_where_sizes_vary(text: str) -> None:
 def test_all_sizes_are_one_node_at_any_opset(opset: int) -> None:
     net = isthmus.compile(model("(float[K, 4, M] x) => (int64[3] y) { y = Shape(x) }", opset), keep_ops=True)
     assert net.artefact.node_count == 1
+
+
+@pytest.mark.parametrize("opset", [9, 17])
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_backwards_from_before_the_first_element(size: int, opset: int) -> None:
+    x = np.arange(size, dtype=np.float32)
+    proto = model(
+        f"(float[{size}] x) => (float y) <int64[1] s = {{-3}}, int64[1] e = {{-1000}}, int64[1] a = {{0}}, int64[1] k = {{-2}}>"
+        " { y = Slice(x, s, e, a, k) }", 17,
+    )  # fmt: skip
+    expected = [1.0] if size == 4 else [0.0]  # as onnxruntime has it, and the words of the standard
+    assert isthmus.compile(proto, opset=opset)(x)["y"].tolist() == expected
+    assert isthmus.compile(proto, target="reference")(x)["y"].tolist() == expected
