@@ -192,3 +192,15 @@ def test_backwards_from_before_the_first_element(size: int, opset: int) -> None:
     expected = [1.0] if size == 4 else [0.0]  # as onnxruntime has it, and the words of the standard
     assert isthmus.compile(proto, opset=opset)(x)["y"].tolist() == expected
     assert isthmus.compile(proto, target="reference")(x)["y"].tolist() == expected
+
+
+@pytest.mark.parametrize("step", ["<int64[1] a = {0}, int64[1] k = {-2}>", "<int64[1] a = {0}, int64[1] k = {1}>", "data"])
+def test_bounds_that_are_data(step: str) -> None:
+    given = ", int64[1] k" if step == "data" else ""
+    proto = model(
+        f"(float[N] x, int64[1] s, int64[1] e{given}) => (float[M] y) {'<int64[1] a = {0}>' if given else step}"
+        " { y = Slice(x, s, e, a, k) }"
+    )
+    bounds = itertools.product((-9, -2, 0, 3), (-9, -1, 9), (-3, -1, 2) if given else (None,))
+    agrees(proto, *([f32(size), *(np.array([each]) for each in bound if each is not None)]
+                    for size, bound in itertools.product((1, 4), bounds)))  # fmt: skip
