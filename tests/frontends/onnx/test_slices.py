@@ -195,7 +195,7 @@ def test_backwards_from_before_the_first_element(size: int, opset: int) -> None:
 
 
 @pytest.mark.parametrize("step", ["<int64[1] a = {0}, int64[1] k = {-2}>", "<int64[1] a = {0}, int64[1] k = {1}>", "data"])
-def test_bounds_that_are_data(step: str) -> None:
+def test_walks_whose_bounds_are_data(step: str) -> None:
     given = ", int64[1] k" if step == "data" else ""
     proto = model(
         f"(float[N] x, int64[1] s, int64[1] e{given}) => (float[M] y) {'<int64[1] a = {0}>' if given else step}"
