@@ -96,12 +96,12 @@ def _range(b: Builder, node: Node, start: Value, limit: Value, delta: Value) -> 
 
 @lowers("dynamic_slice", below=10)
 def _dynamic_slice(b: Builder, node: Node, x: Value, starts: Value, ends: Value) -> Any:
-    """Gathered at what Python's rules make of the bounds."""
+    """Gathered at what the rules of `dynamic_slice` make of the bounds."""
     for number, (axis, step) in enumerate(zip(node.attrs["axes"], node.attrs["steps"], strict=True)):
         size = shape_of(node)[axis]
-        least, most = (0, size) if step > 0 else (-1, size - 1)
+        most = size if step > 0 else size - 1
         bounds = []
-        for each in (starts, ends):
+        for each, least in ((starts, 0), (ends, 0 if step > 0 else -1)):
             bound = b.gather(each, b.constant(np.int64(number)), axis=0)
             bound = b.add(bound, b.mul(b.cast(b.lt(bound, 0), dtype=dtypes.i64), b.size(size)))
             bounds.append(b.minimum(b.maximum(bound, least), b.size(most)))

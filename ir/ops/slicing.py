@@ -88,16 +88,17 @@ class Slice(Op):
 
 @register
 class DynamicSlice(Op):
-    """`slice` with bounds that are data, one for each of `axes`, read as Python reads them.
+    """`slice` with bounds that are data, one for each of `axes`, read as Python reads them but in one case.
 
-    Negative bounds count from the end, those beyond the ends are brought back, a negative step walks backwards (and then a
-    bound below ``-size`` is in front of the first element). The result's sizes are new symbols, or what is known of them.
+    Negative bounds count from the end, those beyond the ends are brought back, a negative step walks backwards. Then an end
+    below ``-size`` is in front of the first element, and a start there is the first element (Python begins in front of it).
+    The result's sizes are new symbols, or what is known of them.
     """
 
     name = "dynamic_slice"
     operands = operands("x: any T, starts: i64, ends: i64")
     attributes = {"axes": INTS, "steps": INTS}
-    source = "Python slicing; ONNX Slice-13"
+    source = "ONNX Slice-13"
 
     def infer(self, call: Call) -> Sequence[Type]:
         x, axes, steps = call.tensor(0), call["axes"], call["steps"]
@@ -126,13 +127,14 @@ class DynamicSlice(Op):
         x, starts, ends = operands
         index = [slice(None)] * x.ndim
         for axis, start, end, step in zip(call["axes"], starts.tolist(), ends.tolist(), call["steps"], strict=True):
-            index[axis] = slice(start, end, step)
+            index[axis] = slice(start if step > 0 else max(start, -x.shape[axis]), end, step)
         return x[tuple(index)]
 
     def samples(self) -> Iterable[Sample]:
         yield sample(_x(4, 5), np.array([1]), np.array([3]), axes=[1], steps=[1])
         yield sample(_x(4, 5), np.array([-3, 9]), np.array([99, -99]), axes=[0, 1], steps=[2, -2], note="python")
         yield sample(_x(4, 5), np.array([3]), np.array([1]), axes=[0], steps=[1], note="empty")
+        yield sample(_x(4, 5), np.array([-9, -9]), np.array([-99, 9]), axes=[0, 1], steps=[-1, 2], note="from-before")
 
 
 FARTHEST: Final = (1 << 63) - 1

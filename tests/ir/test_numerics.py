@@ -186,12 +186,14 @@ def test_one_hot_out_of_range_is_zero() -> None:
     assert apply("one_hot", np.array([1, -1, 2]), depth=2).tolist() == [[0, 1], [0, 0], [0, 0]]
 
 
-@pytest.mark.parametrize("bounds", [(0, 4, 1), (-3, 99, 2), (9, -99, -1), (-1, -99, -2), (3, 1, 1), (2, -5, -1)])
-def test_dynamic_slice_reads_bounds_as_python_does(bounds: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("bounds", [(0, 4, 1), (-3, 99, 2), (-9, 3, 2), (9, -99, -1), (-1, -99, -2), (3, 1, 1), (2, -5, -1)])
+def test_dynamic_slice_reads_bounds_as_python_does_but_for_starts_in_front_of_all(bounds: tuple[int, int, int]) -> None:
     x = np.arange(5)
     start, end, step = bounds
     found = apply("dynamic_slice", x, np.array([start]), np.array([end]), axes=[0], steps=[step])
     assert found.tolist() == x[start:end:step].tolist()
+    found = apply("dynamic_slice", x, np.array([-9]), np.array([-99]), axes=[0], steps=[-1])
+    assert found.tolist() == [0]
 
 
 def test_casts() -> None:

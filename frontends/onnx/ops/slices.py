@@ -82,9 +82,6 @@ def slice_(
         if len(known) == len(bounded):
             return _cut(c, x, along, known, walk)
     wide = [each if each.tensor.dtype is dtypes.i64 else c.b.cast(each, dtype=dtypes.i64) for each in (starts, ends)]
-    if min(walk, default=1) < 0:  # unlike Python's, such a slice begins at the first element at the least
-        least = [-c.shape(x)[axis] if step < 0 else -int(axes_by_data.END) for axis, step in zip(along, walk, strict=True)]
-        wide[0] = c.b.maximum(wide[0] if c.rank(wide[0]) else c.b.reshape(wide[0], shape=[1]), vector(c, least))
     return c.b.dynamic_slice(x, *wide, axes=along, steps=walk)
 
 
