@@ -80,6 +80,14 @@ class Value:
         """Where it was made."""
         return self.producer.location if self.producer is not None else UNKNOWN
 
+    @property
+    def source(self) -> Value:
+        """The value that this one is, however often `identity` handed it on."""
+        value = self
+        while (node := value.producer) is not None and node.op.name == "identity" and node.operands[0] is not None:
+            value = node.operands[0]
+        return value
+
     def replace_by(self, other: Value, when: Callable[[User, int], bool] | None = None) -> None:
         """Uses `other` wherever this value is used (or where `when(user, index)` says so), outputs included."""
         if other is self:
@@ -325,6 +333,25 @@ class Graph:
     def last(self) -> Node | None:
         """The last node."""
         return self._last
+
+    def between(self, before: Node | None, after: Node | None = None) -> list[Node]:
+        """The nodes behind one (all from the first, for None) and in front of another (all to the last), in order."""
+        found = []
+        node = self._last if after is None else after._previous
+        while node is not None and node is not before:
+            found.append(node)
+            node = node._previous
+        found.reverse()
+        return found
+
+    def erase_between(self, before: Node | None, after: Node | None = None) -> None:
+        """Erases the nodes behind one and in front of another: takes back what was built there.
+
+        Raises:
+            IsthmusError: something else uses a result.
+        """
+        for node in reversed(self.between(before, after)):
+            node.erase()
 
     def walk(self) -> Iterator[Node]:
         """The nodes in order, those of nested graphs after the node that holds them."""

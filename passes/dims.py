@@ -97,8 +97,8 @@ class DimArithmetic:
         except InferError:  # it comes to an expression that is too large
             fits = False
         if not fits:
-            while node.previous is not None and node.previous is not before:
-                node.previous.erase()
+            assert node.graph is not None
+            node.graph.erase_between(before, node)
             return None
         return new
 

@@ -142,12 +142,7 @@ class _Legalization:
                 self.refuse(node, chain, f"its lowering gives another type: {wrong}")
                 return []
         producers = [operand.producer for operand in node.operands if operand is not None and operand.producer is not None]
-        made = []
-        before = node.previous
-        while before is not None and before is not previous:
-            made.append(before)
-            before = before.previous
-        made.reverse()
+        made = node.graph.between(previous, node)
         node.replace_by(found)
         self.origin.pop(node, None)
         self.counts[node.op.name] += 1

@@ -142,18 +142,18 @@ def attempt(
         except InferError as error:  # what the rule would put there is not valid here
             found = Refused(f"{error.op}: {error.message}" if error.op else error.message)
         if found is None:
-            _discard(root, before)
+            root.graph.erase_between(before, root)
             continue
         if not isinstance(found, Refused):
             values: list[Value | None] = [found] if isinstance(found, Value) else list(found)
             reason = _mismatch(root, values)
             if reason is None:
                 if dry:
-                    _discard(root, before)
+                    root.graph.erase_between(before, root)
                     return []
                 return _commit(match, values, before, f"{maker}.{rule.name}")
             found = Refused(reason, root.results[0] if root.results else None)
-        _discard(root, before)
+        root.graph.erase_between(before, root)
         refused = refused or found
     return refused
 
@@ -173,12 +173,8 @@ def _mismatch(root: Node, values: Sequence[Value | None]) -> str | None:
 def _commit(match: Match, values: list[Value | None], before: Node | None, maker: str) -> list[Node]:
     root = match.root
     users = [user for result in root.results for user, _ in result.uses if isinstance(user, Node)]
-    new = []
-    node = root.previous
-    while node is not None and node is not before:
-        new.append(node)
-        node = node.previous
-    new.reverse()
+    assert root.graph is not None
+    new = root.graph.between(before, root)
     producers = [operand.producer for operand in root.operands if operand is not None and operand.producer is not None]
     less_used = [operand for operand in root.operands if operand is not None]
     for old, value in zip(root.results, values, strict=True):
@@ -198,9 +194,3 @@ def _commit(match: Match, values: list[Value | None], before: Node | None, maker
                 node.location = merge(old.location for old in alike).by(maker)
     alive = [value.producer for value in dict.fromkeys(less_used) if value.producer is not None]
     return [node for node in (*users, *alive, *reversed(new)) if node.graph is not None]
-
-
-def _discard(root: Node, before: Node | None) -> None:
-    """Takes out what was put between a node and the root."""
-    while (node := root.previous) is not None and node is not before:
-        node.erase()

@@ -130,8 +130,7 @@ class CaffeBackend(base.Backend):
         if found is None:
             found = self._lowered(b, node)
         if found is None:
-            while node.previous is not before and node.previous is not None:
-                node.previous.erase()
+            b.graph.erase_between(before, node)
             return None
         return (found,) if isinstance(found, Value) else tuple(found)
 

@@ -250,7 +250,7 @@ class OnnxBackend(base.Backend):
         for value, name in zip(graph.outputs, wanted, strict=True):
             if (value, name) not in ends:
                 ends[value, name] = name if itself.get(value) == name else e.unique("", own=name)
-        outputs = e.body(graph, [ends[end] for end in zip(graph.outputs, wanted, strict=True)])
+        outputs = e.body(graph, graph.outputs, [ends[end] for end in zip(graph.outputs, wanted, strict=True)])
         for value, name in zip(graph.outputs, outputs, strict=True):
             proto.output.append(e.told(name, value.type))
         model = onnx.ModelProto(ir_version=opsets.ir_version(options.opset), producer_name="isthmus")

@@ -31,6 +31,8 @@ def _if(e: Emitter, node: Node, cond: str) -> Any:
 @emits("loop")
 def _loop(e: Emitter, node: Node, trip: str | None, cond: str | None, inputs: list[str]) -> Any:
     carried = node.attrs["carried"]
+    if _is_scan(e, node):
+        return _scan(e, node, inputs)
     scanned = list(zip(inputs[carried:], [value for value in node.operands[2 + carried :] if value is not None], strict=True))
     for _, value in scanned[:1]:
         length = (value.tensor.shape or ())[0]
@@ -60,6 +62,34 @@ def _loop(e: Emitter, node: Node, trip: str | None, cond: str | None, inputs: li
     for index in range(carried, len(found)):
         found[index] = _stacked(e, node, node.results[index], found[index])
     return tuple(found)
+
+
+def _is_scan(e: Emitter, node: Node) -> bool:
+    """Whether a loop is a `Scan`: one turn for each slice, of which onnxruntime wants one at least, all carried values of one
+    type."""
+    carried, (body,), (trip, cond) = node.attrs["carried"], node.regions, node.operands[:2]
+    given = [value for value in node.operands[2:] if value is not None]
+    iteration, *arguments = body.inputs
+    if e.opset < 9 or trip is not None or cond is not None or iteration.uses or not given[carried:] or len(body.outputs) < 2:
+        return False
+    on = body.outputs[0].source.weight
+    if on is None or not on.array() or not e.profile.has("Scan"):
+        return False
+    some = all(bounds((value.tensor.shape or (0,))[0])[0] >= 1 for value in given[carried:])
+    triples = zip(given[:carried], arguments, body.outputs[1:], strict=False)
+    return (some or e.keep_ops or e.profile.base == "onnx") and all(a.type == b.type == c.type for a, b, c in triples)
+
+
+def _scan(e: Emitter, node: Node, inputs: list[str]) -> Any:
+    (body,) = node.regions
+
+    def enter(proto: Any) -> Sequence[Value]:
+        return body.inputs[1:]
+
+    inner = e.subgraph(body, enter, body.outputs[1:])
+    count = len(inputs) - node.attrs["carried"]
+    found = e.op("Scan", *inputs, results=len(node.results), body=inner, num_scan_inputs=count)
+    return (found,) if len(node.results) == 1 else tuple(found)
 
 
 def _fewer(e: Emitter, trip: str, length: Dim) -> str:

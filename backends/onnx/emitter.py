@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from isthmus.backends.names import Names
 from isthmus.backends.onnx import lists, older, opsets, table
 from isthmus.backends.onnx.attributes import add_attribute, plain
 from isthmus.backends.onnx.profile import Given, Profile, load
-from isthmus.backends.onnx.sizes import Sizes
+from isthmus.backends.onnx.sizes import SizeNames, Sizes
 from isthmus.backends.onnx.table import Refused, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.dims import Dim, Symbol
@@ -49,15 +48,13 @@ class Scope:
         graph: the IR graph that it is made from; None for the scratch graph of a probe.
         proto: the GraphProto.
         sizes: the names of sizes computed here.
-        borne: which sizes a name was given to.
         made: the names of everything that a node here makes.
     """
 
     def __init__(self, graph: Graph | None, name: str = "") -> None:
         self.graph = graph
         self.proto = onnx.GraphProto(name=plain(name))
-        self.sizes: dict[object, str] = {}
-        self.borne: defaultdict[str, list[object]] = defaultdict(list)
+        self.sizes = SizeNames()
         self.made: set[str] = set()
 
 
@@ -403,26 +400,24 @@ class Emitter:
         scope.made.add(new)
         self._fresh[new] = self._fresh.pop(name)
         for each in self.scopes:
-            for key in each.borne.pop(name, ()):
-                if each.sizes.get(key) == name:  # not one that was only tried
-                    each.sizes[key] = new
-                    each.borne[new].append(key)
+            each.sizes.rename(name, new)
         return new
 
     # ---- graphs
 
-    def body(self, graph: Graph, outputs: Sequence[str]) -> list[str]:
+    def body(self, graph: Graph, values: Sequence[Value], outputs: Sequence[str]) -> list[str]:
         """Emits the nodes of a graph into the innermost scope, and gives the names of its outputs.
 
         Args:
             graph: its inputs are defined.
-            outputs: the names that its outputs shall have.
+            values: its outputs, or those of them that are outputs in ONNX as well.
+            outputs: the names that these shall have.
 
         Raises:
             UnsupportedError: an output is an input, a constant or another output, which onnxruntime cannot hand on.
         """
         scope = self.scopes[-1]
-        for value, name in zip(graph.outputs, outputs, strict=True):
+        for value, name in zip(values, outputs, strict=True):
             named: Value | None = value
             if value.producer is not None and value.producer.op.name in EDGES:
                 named = value.producer.operands[0]  # the same tensor in the file
@@ -438,7 +433,7 @@ class Emitter:
                 self.note(text)
         self._fresh.clear()
         finished, refusals = [], []
-        for value, name in zip(graph.outputs, outputs, strict=True):
+        for value, name in zip(values, outputs, strict=True):
             found = self.name(value)
             if found != name and name not in finished:
                 # An input, a constant, an outer value, or one that is an output already.
@@ -457,13 +452,16 @@ class Emitter:
             raise UnsupportedError(f"{len(refusals)} of the outputs cannot be carried over to onnx", refusals)
         return finished
 
-    def subgraph(self, graph: Graph, enter: Callable[[Any], Sequence[Value]] | None = None) -> Any:
+    def subgraph(
+        self, graph: Graph, enter: Callable[[Any], Sequence[Value]] | None = None, leaving: Sequence[Value] | None = None
+    ) -> Any:
         """A nested graph, as a GraphProto; None while probing. It sees the names around it.
 
         Args:
             graph: the graph.
             enter: given the GraphProto, adds inputs of its own and defines some of the graph's inputs by nodes, in the new
                 scope; returns the inputs that are left. By default all are inputs of the GraphProto too.
+            leaving: those of the graph's outputs that are outputs of the GraphProto; by default all.
         """
         if _depth(graph) > DEEPEST:
             refuse(f"control flow is nested deeper than the {DEEPEST} levels that readers of ONNX files take")
@@ -476,10 +474,11 @@ class Emitter:
         self.scopes.append(scope)
         for value in graph.inputs if enter is None else enter(proto):
             self.argument(proto, value)
-        made_here = [value.producer is not None and value.owner is graph and value.weight is None for value in graph.outputs]
-        own = (value.name if here else "" for value, here in zip(graph.outputs, made_here, strict=True))
-        names = self.body(graph, [self.unique("result", name) for name in own])
-        for value, name in zip(graph.outputs, names, strict=True):
+        values = graph.outputs if leaving is None else leaving
+        made_here = [value.producer is not None and value.owner is graph and value.weight is None for value in values]
+        own = (value.name if here else "" for value, here in zip(values, made_here, strict=True))
+        names = self.body(graph, values, [self.unique("result", name) for name in own])
+        for value, name in zip(values, names, strict=True):
             proto.output.append(self.told(name, value.type))
         self.scopes.pop()
         self._location, self._fresh = outer_location, outer_fresh
@@ -502,7 +501,7 @@ class Emitter:
             inner.define(value, inner.unique("input", own=value.name))
             proto.input.append(inner.name(value))
         inner.scopes.append(Scope(body))
-        proto.output.extend(inner.body(body, [inner.unique("output", own=value.name) for value in body.outputs]))
+        proto.output.extend(inner.body(body, body.outputs, [inner.unique("output", own=value.name) for value in body.outputs]))
         for constant, weight in inner.initializers.items():
             content = onnx.TensorProto(data_type=opsets.enum(weight.dtype), dims=weight.shape)
             content.raw_data = b"".join(map(bytes, weight.chunks()))

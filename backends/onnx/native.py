@@ -75,6 +75,11 @@ def _real(node: Node) -> bool:
     return x is None or not x.tensor.dtype.is_integer
 
 
+def _floats(node: Node) -> bool:
+    x = _input(node, 0)
+    return x is not None and x.tensor.dtype.is_float
+
+
 _DIVIDES: Final = (_real, "stops where it divides integers by 0, or the least by -1")
 _ROUGH: Final = (lambda node: False, "adds up more roughly than the standard's own tests allow")
 _LAYOUT: Final = (lambda node: not _given(node, "layout"), "takes no batches in front of time")
@@ -91,6 +96,8 @@ _UNLIKE: Final[dict[str, tuple[Callable[[Node], bool], str]]] = {
     "MaxUnpool": (lambda node: _input(node, 2) is None, "takes indices to be of the wanted shape, not of the pooled one"),
     "OneHot": (lambda node: _dtypes(node, _I64, _I64, (dtypes.f32, dtypes.i64)), "has no kernel for OneHot on these types"),
     "QLinearMatMul": (lambda node: _elements(node, 1, 2, 6, 7, rank=0) and _elements(node, 4, 5), _ONE_BY_ONE),
+    "Split": (lambda node: not node.attrs["absent"], "takes no parts without names"),
+    "Unique": (lambda node: not _floats(node), "takes nan to be like any number"),
     "Resize": (
         lambda node: _input(node, 2) is None or _given(node, "coordinate_transformation_mode") != "align_corners",
         "aligns corners by sizes that are rounded",

@@ -53,7 +53,7 @@ class Probe(Emitter):
         if not self.profile.custom and (why := opaque(node)) is not None:
             return f"{why}, and the profile {self.profile.name} takes no such nodes"
         (scope,) = self.scopes
-        for known in (scope.sizes, scope.borne, self._types, self._shapes, self._fixed, self._constants, self._contents):
+        for known in (scope.sizes, self._types, self._shapes, self._fixed, self._constants, self._contents):
             known.clear()
         operands: list[str | None] = []
         for index, value in enumerate(node.operands):

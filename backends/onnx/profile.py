@@ -256,6 +256,10 @@ class Profile(Stated):
         stated = self.model_fields_set - {"name", "about", "measured", "extends", "base", "opsets", "ir_version"}
         return all(getattr(self, each) == Profile.model_fields[each].get_default(call_default_factory=True) for each in stated)
 
+    def has(self, op: str) -> bool:
+        """Whether it takes some nodes of an op."""
+        return op in self.ops or self.others != "refuse"
+
     def node(
         self, signature: Signature, types: Mapping[str, DType], inputs: Sequence[Given | None],
         attrs: Mapping[str, Any], results: int,

@@ -6,14 +6,15 @@ no plain symbol, or several sizes next to one another, they are read off its sha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from isthmus.backends.onnx import opsets
 from isthmus.backends.size_arithmetic import SizeArithmetic
 from isthmus.ir import dtypes
-from isthmus.ir.dims import Atom, Dim, Expr, Function, Symbol, bounds, resolve, same, symbols
+from isthmus.ir.dims import Atom, Dim, Expr, Function, Symbol, bounds, product, resolve, same, symbols
 from isthmus.ir.errors import IsthmusError
 from isthmus.ir.graph import Value
 
@@ -30,6 +31,40 @@ class _Run:
 
 def _by_age(noted: tuple[int, Value, int]) -> tuple[int, int]:
     return noted[0], noted[2]
+
+
+class SizeNames:
+    """The names of the sizes that one ONNX graph computes, by what each is."""
+
+    def __init__(self) -> None:
+        self._names: dict[object, str] = {}
+        self._keys: defaultdict[str, list[object]] = defaultdict(list)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._names
+
+    def get(self, key: object) -> str | None:
+        """The name of a size; None where it is not computed here."""
+        return self._names.get(key)
+
+    def add(self, key: object, name: str) -> None:
+        """Takes down the name of a size."""
+        self._names[key] = name
+        self._keys[name].append(key)
+
+    def rename(self, old: str, new: str) -> None:
+        """Takes down that what had one name has another."""
+        for key in self._keys.pop(old, ()):
+            if self._names.get(key) == old:  # not one that was only tried
+                self.add(key, new)
+
+    def clear(self) -> None:
+        """Forgets all."""
+        self._names.clear()
+        self._keys.clear()
+
+    def __iter__(self) -> Iterator[tuple[object, str]]:
+        return iter(self._names.items())
 
 
 class Sizes(SizeArithmetic[str]):
@@ -85,10 +120,26 @@ class Sizes(SizeArithmetic[str]):
     def _pick(self, dim: Expr) -> str:
         """A scalar, out of sizes that are there already if there are any."""
         if not self._is_known(dim):
-            for key, name in (item for scope in self.e.scopes for item in scope.sizes.items()):
+            for key, name in (item for scope in self.e.scopes for item in scope.sizes):
                 if isinstance(key, _Run) and dim in key.dims:
                     return str(self.e.op("Gather", name, self.e.constant(key.dims.index(dim), dtypes.i64), axis=0))
+            if (counted := self._counted(dim)) is not None:
+                return counted
         return str(self.e.op("Squeeze", self._one(dim), self.e.ints([0])))
+
+    def _counted(self, dim: Expr) -> str | None:
+        """The number of elements of a tensor that binds these symbols, as a scalar, where it comes to this and is told by one
+        node."""
+        (monomial, _), *others = dim.terms
+        if others or len(monomial) < 2 or self.e.probing or not self.e.profile.has("Size"):
+            return None
+        if any(self._is_known(_alone(atom)) for atom in monomial):
+            return None
+        for atom in monomial:
+            value, axis = self._binder(atom) if isinstance(atom, Symbol) else (None, None)
+            if value is not None and axis is not None and same(product(value.tensor.shape or ()), dim) is True:
+                return str(self.e.op("Size", self.e.name(value)))
+        return None
 
     def _is_known(self, dim: Expr) -> bool:
         """Whether a size is there already, as a list."""
@@ -103,8 +154,8 @@ class Sizes(SizeArithmetic[str]):
         if found is None:
             inner = e.scopes[depth + 1 :]
             del e.scopes[depth + 1 :]
-            found = e.scopes[depth].sizes[key] = make()
-            e.scopes[depth].borne[found].append(key)
+            found = make()
+            e.scopes[depth].sizes.add(key, found)
             e.scopes.extend(inner)
         return found
 
@@ -172,7 +223,13 @@ class Sizes(SizeArithmetic[str]):
         """The name of an i64 list of this dim alone."""
         if isinstance(dim, int):
             return self.e.ints([dim])
-        return self._cached(dim, lambda: self._sum(dim) if self._bearer((dim,)) is None else self._shape((dim,)), (dim,))
+        return self._cached(dim, lambda: self._made(dim), (dim,))
+
+    def _made(self, dim: Expr) -> str:
+        if self._bearer((dim,)) is not None:
+            return self._shape((dim,))
+        counted = self._counted(dim)
+        return self._sum(dim) if counted is None else str(self.e.op("Unsqueeze", counted, self.e.ints([0])))
 
     def _binary(self, op: str, x: str, y: str) -> str:
         return str(self.e.op(op, x, y))
@@ -181,7 +238,7 @@ class Sizes(SizeArithmetic[str]):
         return self.e.ints([number])
 
     def _atom(self, atom: Atom) -> str:
-        dim = Expr((((atom,), 1),))
+        dim = _alone(atom)
         if isinstance(atom, Symbol):
             return self._cached(dim, lambda: self._symbol(atom), (dim,))
         return self._cached(dim, lambda: self._function(atom), (dim,))
@@ -258,6 +315,10 @@ def target_shape(source: Sequence[Dim] | None, target: Sequence[Dim], allow_zero
         if all(positive[axis] for axis in rest):
             return [0 if axis in kept else dim for axis, dim in enumerate(target)], False
     return list(target), allow_zero
+
+
+def _alone(atom: Atom) -> Expr:
+    return Expr((((atom,), 1),))
 
 
 def _may_fail(dim: Dim) -> bool:

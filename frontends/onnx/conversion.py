@@ -29,7 +29,7 @@ from isthmus.frontends.onnx.whole import kept_whole
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim
 from isthmus.ir.errors import FileError, InferError
-from isthmus.ir.graph import Graph, Node, Value
+from isthmus.ir.graph import Graph, Value
 from isthmus.ir.interface import Note
 from isthmus.ir.location import Location
 from isthmus.ir.shape_values import elements
@@ -313,7 +313,7 @@ def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: Scope,
         before = b.graph.last
         results = _convert(model, b, proto, inputs, scope)
         if proto.op_type == "If" and model.forks < MOST_FORKS and forks(proto, results, rest := protos[index + 1 :]):
-            _take_back(b, before)
+            b.graph.erase_between(before)
             whole = going_on(proto, rest, [name for name in outputs if name not in scope])
             convert_nodes(replace(model, forks=model.forks + 1), b, [whole], scope, ())
             return
@@ -351,7 +351,7 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
         for region in c.regions:
             if region.parent is None:
                 region.release()
-        _take_back(b, before)
+        b.graph.erase_between(before)
         for key in list(model.opaque)[noted:]:
             del model.opaque[key]  # they are within the node
         ranked = isinstance(error, Opaque) or all(map(_ranked, inputs))
@@ -362,15 +362,9 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
         for dim in (value.type.shape or ()) if value is not None and isinstance(value.type, Tensor) else ():
             if isinstance(dim, int) and not 0 <= dim <= LARGEST:
                 raise FileError("a size is negative or too large", op=op_of(proto), location=b.location, found=str(value.type))
+    if row is not None and row.seen_through:
+        return results
     return kept_whole(model, b, proto, inputs, scope, results, before, assumed)
-
-
-def _take_back(b: Builder, before: Node | None) -> None:
-    """Erases what was built behind a node."""
-    for node in b.graph.reversed_nodes():
-        if node is before:
-            break
-        node.erase()
 
 
 def _ranked(value: Value | None) -> bool:

@@ -31,20 +31,25 @@ class Converter:
         function: what converts a node.
         attributes: the attributes that it takes; None for any.
         most: how many inputs it takes at most; None for any number.
+        seen_through: the op is never kept whole: it becomes sizes, which go into the attributes of others, or nested graphs, in
+            which passes have their own work.
     """
 
     since: int
     function: Function
     attributes: frozenset[str] | None
     most: int | None
+    seen_through: bool
 
 
 CONVERTERS: Final[dict[tuple[str, str], list[Converter]]] = {}
 """The rows of each op, by its domain (empty for the standard one) and name, the latest first."""
 
 
-def converts(*names: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
-    """Decorator: puts a converter into the table for these ops.
+def converts(
+    *names: str, since: int = 1, domain: str = "", seen_through: bool = False,
+) -> Callable[[Function], Function]:  # fmt: skip
+    """Decorator: puts a converter into the table for these ops (`seen_through`: see `Converter`).
 
     Raises:
         ValueError: one has a converter since the same opset already.
@@ -61,7 +66,7 @@ def converts(*names: str, since: int = 1, domain: str = "") -> Callable[[Functio
             rows = CONVERTERS.setdefault((domain, name), [])
             if any(row.since == since for row in rows):
                 raise ValueError(f"there is a converter for {name} since opset {since} already")
-            rows.append(Converter(since, function, attributes, most))
+            rows.append(Converter(since, function, attributes, most, seen_through))
             rows.sort(key=lambda row: -row.since)
         return function
 

@@ -10,6 +10,7 @@ from isthmus.frontends.onnx.opaque import named
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import resolve, symbols
 from isthmus.ir.graph import Graph, Node, Value
+from isthmus.ir.op import Trait
 from isthmus.ir.ops.control import own_symbols
 from isthmus.ir.ops.whole import needed
 from isthmus.ir.symbols import Assumption
@@ -17,14 +18,8 @@ from isthmus.ir.symbols import Assumption
 if TYPE_CHECKING:
     from isthmus.frontends.onnx.conversion import Model
 
+_MEANS_MORE: Final = Trait.COARSE | Trait.WIDER | Trait.RANDOM
 STANDARD: Final = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
-SEEN_THROUGH: Final = frozenset(("Shape", "Size", "ConstantOfShape", "If", "Loop", "Scan"))
-"""Ops that become sizes, which go into the attributes of others, or nested graphs, in which passes have their own work."""
-MEANS_MORE: Final = frozenset((
-    "bernoulli", "bitcast", "div", "einsum", "fmod", "maximum", "minimum", "mod", "multinomial", "pow", "random_normal",
-    "random_uniform", "range", "shift_left", "shift_right",
-))  # fmt: skip
-"""Ops of the table that are defined where those of the standard are not: a target may need several nodes to say one."""
 
 
 def kept_whole(
@@ -44,11 +39,9 @@ def kept_whole(
         assumed: how many assumptions there were before it.
     """
     domain, name = domain_of(proto), proto.op_type
-    if domain not in STANDARD or name in SEEN_THROUGH or (domain, name, proto.overload) in model.functions:
+    if domain not in STANDARD or (domain, name, proto.overload) in model.functions:
         return results
-    if name == "Split" and not all(proto.output):
-        return results  # of any number of results each must have a name
-    nodes = _behind(b.graph, before)
+    nodes = b.graph.between(before)
     if not _may_be_several(nodes):  # nor may some of them
         return results
     ends = [value for name, value in zip(proto.output, results, strict=False) if name]
@@ -71,19 +64,9 @@ def kept_whole(
     return [next(made) if name else None for name in proto.output]
 
 
-def _behind(graph: Graph, before: Node | None) -> list[Node]:
-    """The nodes behind one, in order."""
-    found = []
-    node = graph.last
-    while node is not None and node is not before:
-        found.append(node)
-        node = node.previous
-    return found[::-1]
-
-
 def _may_be_several(nodes: Sequence[Node]) -> bool:
     """Whether targets may need several nodes to say what a node became."""
-    return len(nodes) > 1 or any(node.op.is_coarse or node.op.name in MEANS_MORE for node in nodes)
+    return len(nodes) > 1 or any(node.op.traits & _MEANS_MORE for node in nodes)
 
 
 def _leaks(body: Graph, assumptions: Sequence[Assumption]) -> bool:

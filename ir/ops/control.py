@@ -500,8 +500,7 @@ def _scalar(call: Call, index: int, what: str) -> None:
 
 def _always(value: Value) -> bool:
     """Whether it is the constant true, handed on or not."""
-    while value.producer is not None and value.producer.op.name == "identity" and value.producer.operands[0] is not None:
-        value = value.producer.operands[0]
+    value = value.source
     return value.weight is not None and bool(value.weight.array())
 
 

@@ -69,6 +69,7 @@ class Range(Op):
 
     name = "range"
     operands = operands("start: real T, limit: real T, delta: real T")
+    traits = Trait.PURE | Trait.WIDER
     source = "ONNX Range-11"
 
     def infer(self, call: Call) -> Sequence[Type]:

@@ -157,22 +157,22 @@ def _unary() -> None:
 
 
 def _binary() -> None:
-    swap = Trait.COMMUTATIVE
+    swap, wider = Trait.COMMUTATIVE, Trait.WIDER
     numeric, real, ordered = "x: numeric T, y: numeric T", "x: real T, y: real T", "x: ordered T, y: ordered T"
     _row("add", numeric, np.add, "The sum; integers wrap", swap, dims=np.add)
     _row("sub", numeric, np.subtract, "The difference; integers wrap", dims=np.subtract)
     _row("mul", numeric, np.multiply, "The product; integers wrap", swap, dims=np.multiply)
-    _row("div", numeric, numerics.divide, "The quotient; of integers, rounded towards zero, and 0 when divided by 0",
+    _row("div", numeric, numerics.divide, "The quotient; of integers, rounded towards zero, and 0 when divided by 0", wider,
          source="numpy.true_divide; torch.div(rounding_mode='trunc') for integers", dims=numerics.div_dims)  # fmt: skip
     _row("floor_div", real, np.floor_divide, "The quotient rounded down; of integers, 0 when divided by 0",
          dims=numerics.floor_div_dims)  # fmt: skip
-    _row("mod", real, np.remainder, "The remainder with the sign of y, as Python's %; of integers, 0 when divided by 0",
+    _row("mod", real, np.remainder, "The remainder with the sign of y, as Python's %; of integers, 0 when divided by 0", wider,
          dims=numerics.mod_dims)  # fmt: skip
-    _row("fmod", real, np.fmod, "The remainder with the sign of x, as C's fmod; of integers, 0 when divided by 0")
-    _row("pow", numeric, numerics.power, "x to the power y; an integer to a negative power is rounded towards zero",
+    _row("fmod", real, np.fmod, "The remainder with the sign of x, as C's fmod; of integers, 0 when divided by 0", wider)
+    _row("pow", numeric, numerics.power, "x to the power y; an integer to a negative power is rounded towards zero", wider,
          source="numpy.power; torch.pow for integers", domain=(0.1, 3.0))  # fmt: skip
-    _row("maximum", ordered, np.maximum, "The greater one; nan when either is", swap, dims=numerics.maximum_dims)
-    _row("minimum", ordered, np.minimum, "The lesser one; nan when either is", swap, dims=numerics.minimum_dims)
+    _row("maximum", ordered, np.maximum, "The greater one; nan when either is", swap | wider, dims=numerics.maximum_dims)
+    _row("minimum", ordered, np.minimum, "The lesser one; nan when either is", swap | wider, dims=numerics.minimum_dims)
     _row("atan2", "x: float T, y: float T", np.arctan2, "The angle of the point (y, x), so atan2(1, 0) is half of pi")
     _row("eq", "x: any T, y: any T", np.equal, "Whether x and y are equal", swap, to_bool=True,
          dims=lambda x, y: 1 - numerics.differ_dims(x, y))  # fmt: skip
@@ -189,8 +189,9 @@ def _binary() -> None:
     _row("bit_and", bits, np.bitwise_and, "And of the bits", swap)
     _row("bit_or", bits, np.bitwise_or, "Or of the bits", swap)
     _row("bit_xor", bits, np.bitwise_xor, "Exclusive or of the bits", swap)
-    _row("shift_left", ints, np.left_shift, "x times 2 to the power y; 0 when y is no less than the number of bits")
-    _row("shift_right", ints, np.right_shift, "x divided by 2 to the power y, rounded down (the sign is kept)")
+    _row("shift_left", ints, np.left_shift, "x times 2 to the power y; 0 when y is no less than the number of bits",
+         wider)  # fmt: skip
+    _row("shift_right", ints, np.right_shift, "x divided by 2 to the power y, rounded down (the sign is kept)", wider)
 
 
 _unary()
@@ -344,7 +345,7 @@ class Bitcast(Op):
     name = "bitcast"
     operands = operands("x: any")
     attributes = {"dtype": attributes.DTYPE}
-    traits = Trait.PURE | Trait.ELEMENTWISE | Trait.IDEMPOTENT
+    traits = Trait.PURE | Trait.ELEMENTWISE | Trait.IDEMPOTENT | Trait.WIDER
     source = "ONNX BitCast-26; numpy.ndarray.view"
 
     def infer(self, call: Call) -> Sequence[Type]:

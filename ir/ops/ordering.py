@@ -11,7 +11,7 @@ import numpy as np
 from isthmus.ir.attributes import BOOL, DIM, INT
 from isthmus.ir.dims import bounds, product
 from isthmus.ir.dtypes import i64
-from isthmus.ir.op import Call, Op, Sample, operands, register, rng, sample
+from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
 from isthmus.ir.ops.numerics import wide
 from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Array
@@ -106,6 +106,7 @@ class Unique(Op):
     name = "unique"
     operands = operands("x: ordered T")
     attributes = {"axis": INT.optional()}
+    traits = Trait.PURE | Trait.WIDER
     source = "torch.unique; ONNX Unique-11"
 
     def infer(self, call: Call) -> Sequence[Type]:

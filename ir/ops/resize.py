@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from isthmus.ir.attributes import BOOL, DIMS, FLOAT, FLOATS, choice
-from isthmus.ir.op import Call, Op, Sample, operands, register, rng, sample
+from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
 from isthmus.ir.ops.conv import spatial
 from isthmus.ir.ops.numerics import wide
 from isthmus.ir.types import Tensor, Type
@@ -47,6 +47,7 @@ class Resize(Op):
         "cubic_coefficient": FLOAT(-0.75),
         "antialias": BOOL(False),
     }  # fmt: skip
+    traits = Trait.PURE | Trait.WIDER
     source = "ONNX Resize-19; torch.nn.functional.interpolate"
 
     def infer(self, call: Call) -> Sequence[Type]:

@@ -74,3 +74,36 @@ def test_what_the_runtime_lacks_stays_only_where_that_is_asked_for() -> None:
 @pytest.mark.parametrize("options", [{}, {"keep_ops": True}, {"target": "reference"}])
 def test_a_size_alone_of_what_is_found_in_the_run_is_used(text: str, given: Any, wanted: Any, options: Any) -> None:
     assert np.array_equal(isthmus.compile(model(text), **options)(given)["y"], wanted)
+
+
+@pytest.mark.parametrize(("opset", "text"), [
+    (17, "(float[N] x) => (float[M] y) { y = Unique(x) }"),
+    (10, '(float[B, 3, H, W] x) => (float y) <float[4] s = {1.0, 1.0, 1.5, 1.5}> { y = Resize<mode = "nearest">(x, s) }'),
+    (9, '(float[B, 3, H, W] x) => (float y) <float[4] s = {1.0, 1.0, 1.5, 1.5}> { y = Upsample<mode = "nearest">(x, s) }'),
+    (13, "(float[B, 3, H, W] x) => (int64 y) { y = Size(x) }"),
+    (13, "(float[N, M] x, int64[1] a) => (float y) { y = ReduceSum(x, a) }"),
+    (13, "(float[N, M] x, int64[2] a) => (float[P, Q] y) { y = Tile(x, a) }"),
+    (13, "(int64[N] x, int64[N] y) => (int64[N] z) { z = Div(x, y) }"),
+])  # fmt: skip
+def test_an_op_of_open_sizes_is_one_node_for_a_reader_that_has_it(opset: int, text: str) -> None:
+    assert isthmus.compile(model(text, opset), keep_ops=True).artefact.node_count == 1
+
+
+def test_a_number_of_elements_is_told_by_the_tensor() -> None:
+    text = "(float[A, 3, B] x, float[C] y) => (float p) { n = Size(x) k = Cast<to = 1>(n) p = Mul(y, k) }"
+    net = isthmus.compile(model(text, 17), profile="onnxruntime")
+    assert net.artefact.op_counts["Size"] == 1  # type: ignore[attr-defined]
+    x, y = np.zeros((2, 3, 4), np.float32), np.ones(1, np.float32)
+    assert net(x, y)["p"].tolist() == [24]
+
+
+@pytest.mark.parametrize(("text", "runs"), [
+    ("(float[N] x) => (float[M] y) { y = Unique(x) }", [[3, np.nan, 1, 3]]),
+    ("(float[N] x) => (float[K] y) <int64[2] s = {1, 3}> { , y = Split<axis = 0>(x, s) }", [[1, 2, 3, 4]]),
+])  # fmt: skip
+def test_what_onnxruntime_has_otherwise_is_spelt_out(text: str, runs: list[list[float]]) -> None:
+    proto = model(text, 17)
+    for each in runs:
+        x = np.array(each, np.float32)
+        wanted = isthmus.compile(proto, target="reference")(x)["y"]
+        np.testing.assert_array_equal(isthmus.compile(proto)(x)["y"], wanted)

@@ -30,7 +30,7 @@ def constant(
     return c.b.constant(given[0], name=c.proto.output[0])
 
 
-@converts("ConstantOfShape")
+@converts("ConstantOfShape", seen_through=True)
 def constant_of_shape(c: Conversion, shape: Value, *, value: Weight | None = None) -> Any:
     """One number everywhere; 0 by default."""
     content = np.zeros(1, np.float32) if value is None else value.array()

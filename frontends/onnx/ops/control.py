@@ -31,7 +31,7 @@ SHALLOW: Final = 4
 """Bodies that are in more others are built once, for sizes that all may change."""
 
 
-@converts("If")
+@converts("If", seen_through=True)
 def if_(c: Conversion, cond: Value, *, then_branch: Any, else_branch: Any) -> Any:
     """One of two graphs. Where it is known which one, that one alone: the other may not even fit.
 
@@ -85,7 +85,7 @@ def _small(value: Value) -> bool:
     return isinstance(size, int) and size <= LARGEST
 
 
-@converts("Loop")
+@converts("Loop", seen_through=True)
 def loop(c: Conversion, trip: Value | None = None, cond: Value | None = None, *initial: Value, body: Any) -> Any:
     """Turns with carried values; what a turn changes the size or rank of has an open one in the body."""
     carried = len(initial)
@@ -102,7 +102,7 @@ def loop(c: Conversion, trip: Value | None = None, cond: Value | None = None, *i
     def build(types: Sequence[Type]) -> Graph:
         def leave(b: Builder, outputs: list[Value]) -> Sequence[Value]:
             after = [_as(b, value, type) for value, type in zip(outputs[1:], types, strict=False)]
-            return [scalar(b, _source(outputs[0])), *after, *outputs[1 + carried :]]
+            return [scalar(b, outputs[0].source), *after, *outputs[1 + carried :]]
 
         return c.region(body, [COUNT, *types], "body", enter, leave)
 
@@ -114,13 +114,6 @@ def loop(c: Conversion, trip: Value | None = None, cond: Value | None = None, *i
         if isinstance(value.type, Optional) and last is not None and last.op.name == "optional_some":
             results[index] = c.b.optional_get(value)  # a value that may be absent only at the start
     return tuple(results)
-
-
-def _source(value: Value) -> Value:
-    """What a value is, however often it was handed on: a constant shows only so."""
-    while (node := value.producer) is not None and node.op.name == "identity" and node.operands[0] is not None:
-        value = node.operands[0]
-    return value
 
 
 def _as(b: Builder, value: Value, type: Type) -> Value:
@@ -224,7 +217,7 @@ def _both(c: Conversion, before: Type, after: Type, own: set[Symbol], inside: bo
     return Tensor(before.dtype, tuple(shape))
 
 
-@converts("Scan", since=9)
+@converts("Scan", since=9, seen_through=True)
 def scan(
     c: Conversion, *inputs: Value, body: Any, num_scan_inputs: int, scan_input_axes: Sequence[int] = (),
     scan_input_directions: Sequence[int] = (), scan_output_axes: Sequence[int] = (),
@@ -284,7 +277,7 @@ def _reversed(b: Builder, x: Value, really: bool = True) -> Value:
     return made
 
 
-@converts("Scan")
+@converts("Scan", seen_through=True)
 def scan_of_batches(
     c: Conversion, lengths: Value | None = None, *inputs: Value, body: Any, num_scan_inputs: int,
     directions: Sequence[int] = (),

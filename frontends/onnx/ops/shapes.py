@@ -16,13 +16,13 @@ from isthmus.ir.graph import Value
 from isthmus.ir.ops.shape import expanded
 
 
-@converts("Shape")
+@converts("Shape", seen_through=True)
 def shape(c: Conversion, x: Value, *, start: int = 0, end: int | None = None) -> Any:
     """The sizes of the axes from `start` up to `end`, as Python slices."""
     return vector(c, c.shape(x)[start:end])
 
 
-@converts("Size")
+@converts("Size", seen_through=True)
 def size(c: Conversion, x: Value) -> Any:
     """The number of elements."""
     return c.b.size(product(c.shape(x)))

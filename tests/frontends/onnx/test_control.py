@@ -197,3 +197,21 @@ def test_functions_in_functions_without_end_are_cut_short() -> None:
         {{ y = mine.F0(x) }} {functions}""")
     with pytest.raises(FileError, match="levels deep"):
         isthmus.compile(proto)
+
+
+@pytest.mark.parametrize(("length", "options", "op"), [
+    ("5", {}, "Scan"), ("5", {"opset": 8}, "Loop"), ("N", {}, "Loop"), ("N", {"keep_ops": True}, "Scan"),
+    ("5", {"profile": "tensorrt-parser"}, "Loop"),
+])  # fmt: skip
+def test_what_turns_over_slices_is_a_scan_where_that_is_sure_to_run(length: str, options: dict[str, Any], op: str) -> None:
+    """onnxruntime has no Scan over nothing, and the standard none before opset 9 without batches."""
+    proto = model(f"""(float[{length}, M] x, float[M] s) => (float[M] t, float[{length}, M] y) {{
+        t, y = Scan<num_scan_inputs = 1, body = turn (float[M] i, float[M] e) => (float[M] o, float[M] r) {{
+            o = Add(i, e) r = Identity(o) }}>(s, x)
+    }}""")
+    net = isthmus.compile(proto, **options)
+    assert net.artefact.op_counts[op] == 1  # type: ignore[attr-defined]
+    x = np.arange(10, dtype=np.float32).reshape(5, 2)
+    found = net(x, np.zeros(2, np.float32))
+    np.testing.assert_array_equal(found["y"], np.cumsum(x, axis=0))
+    np.testing.assert_array_equal(found["t"], x.sum(axis=0))
