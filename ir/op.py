@@ -403,6 +403,11 @@ class Op:
         return Trait.PURE in self.traits and not self.traits & (Trait.RANDOM | Trait.EFFECT)
 
     @cached_property
+    def is_several(self) -> bool:
+        """Whether a target that has no such op may have to say it by several nodes."""
+        return bool(self.traits & (Trait.COARSE | Trait.WIDER | Trait.RANDOM))
+
+    @cached_property
     def is_coarse(self) -> bool:
         """Whether the op says what the author meant, in finer ops."""
         return Trait.COARSE in self.traits

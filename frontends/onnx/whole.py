@@ -10,7 +10,6 @@ from isthmus.frontends.onnx.opaque import named
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import resolve, symbols
 from isthmus.ir.graph import Graph, Node, Value
-from isthmus.ir.op import Trait
 from isthmus.ir.ops.control import own_symbols
 from isthmus.ir.ops.whole import needed
 from isthmus.ir.symbols import Assumption
@@ -18,7 +17,6 @@ from isthmus.ir.symbols import Assumption
 if TYPE_CHECKING:
     from isthmus.frontends.onnx.conversion import Model
 
-_MEANS_MORE: Final = Trait.COARSE | Trait.WIDER | Trait.RANDOM
 STANDARD: Final = ("", "ai.onnx.ml", "ai.onnx.preview", "ai.onnx.preview.training")
 
 
@@ -66,7 +64,7 @@ def kept_whole(
 
 def _may_be_several(nodes: Sequence[Node]) -> bool:
     """Whether targets may need several nodes to say what a node became."""
-    return len(nodes) > 1 or any(node.op.traits & _MEANS_MORE for node in nodes)
+    return len(nodes) > 1 or any(node.op.is_several for node in nodes)
 
 
 def _leaks(body: Graph, assumptions: Sequence[Assumption]) -> bool:
