@@ -472,7 +472,10 @@ def _atom_bounds(atom: Atom) -> tuple[Bound, Bound]:
     if atom.kind == "max":
         return max(lo for lo, _ in pairs), max(hi for _, hi in pairs)
     (lo, hi), (dlo, dhi) = pairs
-    if dlo <= 0:
+    if dlo < 0:
+        return -INF, INF
+    dlo = max(dlo, 1)  # by 0 there is no quotient
+    if dhi < 1:
         return -INF, INF
     if atom.kind == "mod":
         return 0, min(dhi - 1, hi) if lo >= 0 else dhi - 1

@@ -350,8 +350,9 @@ class Graph:
         Raises:
             IsthmusError: something else uses a result.
         """
-        for node in reversed(self.between(before, after)):
-            node.erase()
+        if before is not (self._last if after is None else after._previous):
+            for node in reversed(self.between(before, after)):
+                node.erase()
 
     def walk(self) -> Iterator[Node]:
         """The nodes in order, those of nested graphs after the node that holds them."""

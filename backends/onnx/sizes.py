@@ -285,7 +285,7 @@ class Sizes(SizeArithmetic[str]):
     def _quotient(self, dividend: Dim, divisor: Dim) -> str:
         """Rounds down; ONNX rounds towards zero."""
         top, bottom = self._one(dividend), self._one(divisor)
-        if bounds(dividend)[0] < 0 or bounds(divisor)[0] <= 0:
+        if bounds(dividend)[0] < 0 or bounds(divisor)[0] < 0:
             top = self.e.op("Sub", top, self._rest(top, bottom))
         return str(self.e.op("Div", top, bottom))
 
