@@ -280,7 +280,7 @@ def _arange(e: Emitter, node: Node) -> Any:
     if attrs["dtype"] is not dtypes.i64:
         refuse("sizes count in i64")
     start, stop, step = (attrs[name] for name in ("start", "stop", "step"))
-    if bounds(start)[0] >= 0 and bounds(stop)[0] >= 0:
+    if e.sizes.never_negative(start) and e.sizes.never_negative(stop):
         return e.op("Range", *map(e.sizes.scalar, (start, stop, step)))
     # onnxruntime makes a Slice of a Gather whose indices are a Range, which takes negative ends for ones from behind.
     taken = e.op("Range", *map(e.sizes.scalar, (0, start - stop, -step)))

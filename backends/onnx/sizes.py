@@ -117,6 +117,10 @@ class Sizes(SizeArithmetic[str]):
             return self.e.constant(dim, dtypes.i64)
         return self._cached(("scalar", dim), lambda: self._pick(dim), (dim,))
 
+    def never_negative(self, dim: Dim) -> bool:
+        """Whether a dim is 0 or more, by what it is computed of or because a tensor has this size."""
+        return bounds(dim)[0] >= 0 or self._bearing((resolve(dim),)) is not None
+
     def _pick(self, dim: Expr) -> str:
         """A scalar, out of sizes that are there already if there are any."""
         if not self._is_known(dim):
