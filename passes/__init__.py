@@ -34,7 +34,11 @@ def default_pipeline(growth: float = GROWTH, takes: Callable[[Node], bool] = lam
     return (
         Phase(
             "canonicalize",
-            (DimArithmetic(), Canonicalize(), Fold(growth), CommonSubexpressions(), DeadCode(), SpellOut(takes=takes)),
+            # Sizes went from nodes into attributes when these were built: often half of the nodes have no use left.
+            (
+                DeadCode(), DimArithmetic(), Canonicalize(), Fold(growth), CommonSubexpressions(), DeadCode(),
+                SpellOut(takes=takes),
+            ),  # fmt: skip
             before="a valid graph",
             after="no op without effect, no constant that is not folded (where that does not grow the model), nothing twice, "
             "nothing kept whole that is one node",
