@@ -38,7 +38,7 @@ def default_pipeline(growth: float = GROWTH, takes: Callable[[Node], bool] = lam
             (
                 DeadCode(), DimArithmetic(), Canonicalize(), Fold(growth), CommonSubexpressions(), DeadCode(),
                 SpellOut(takes=takes),
-            ),  # fmt: skip
+            ),
             before="a valid graph",
             after="no op without effect, no constant that is not folded (where that does not grow the model), nothing twice, "
             "nothing kept whole that is one node",
