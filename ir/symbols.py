@@ -342,6 +342,13 @@ class Symbols:
 
         False when it cannot hold; nothing happens then.
         """
+        return self._constrain(relation, left, right, self.assume)
+
+    def know_bound(self, relation: str, left: Dim, right: Dim) -> bool:
+        """`constrain` for what holds wherever the model runs at all: nothing is assumed."""
+        return self._constrain(relation, left, right, lambda *_: None)
+
+    def _constrain(self, relation: str, left: Dim, right: Dim, assume: Callable[[str, Dim, Dim], None]) -> bool:
         left, right = resolve(left), resolve(right)
         lo, hi = self.span(left - right)
         least, most = ENDS[relation]
@@ -351,7 +358,7 @@ class Symbols:
             return True
         relation, left, right = _solved(relation, left, right)
         least, most = ENDS[relation]
-        self.assume(relation, left, right)
+        assume(relation, left, right)
         self._state(left - right, least, most)
         lo, hi = self.span(left - right)
         if lo == hi and not self._supposing:  # with what was assumed before, this makes them the same

@@ -8,6 +8,7 @@ from typing import Any, Final
 from isthmus.ir.builder import Builder
 from isthmus.ir.dtypes import i64
 from isthmus.ir.graph import Node, Value
+from isthmus.ir.ops.resize import is_ratio
 from isthmus.ir.shape_values import elements
 from isthmus.passes.matcher import Match
 from isthmus.passes.rules import on, refuse, rule, sole_producer
@@ -47,6 +48,16 @@ def no_padding_to_leave_out(b: Builder, node: Node) -> Any:
     if node.attrs["count_include_pad"] or any(node.attrs["pads"]):
         return None
     return b.emit(node.op, node.operands, {**node.attrs, "count_include_pad": True}).results
+
+
+@on("resize")
+def scales_that_sizes_tell(b: Builder, node: Node) -> Any:
+    """Scales that are the ratios of the sizes, which say them already."""
+    x, scales, sizes = node.operands[0], node.attrs["scales"], node.attrs["sizes"]
+    shape = None if x is None else x.tensor.shape
+    if scales is None or shape is None or not all(map(is_ratio, scales, shape[2:], sizes)):
+        return None
+    return b.resize(x, **{**node.attrs, "scales": None})
 
 
 @on("topk")
@@ -119,6 +130,6 @@ def counted_from(b: Builder, node: Node) -> Any:
 
 
 FORMS: Final = (
-    whole_already, along_no_axis, rounded_up_to_the_same, no_padding_to_leave_out, all_of_them, either_notation,
-    without_spaces, counted_down, taken_twice, counted_from,
+    whole_already, along_no_axis, rounded_up_to_the_same, no_padding_to_leave_out, scales_that_sizes_tell, all_of_them,
+    either_notation, without_spaces, counted_down, taken_twice, counted_from,
 )  # fmt: skip

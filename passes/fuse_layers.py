@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from isthmus.ir.builder import Builder
 from isthmus.ir.graph import Node, Value
+from isthmus.ir.transposed import Transposed
+from isthmus.ir.weights import Weight
 from isthmus.passes.fuse_normalization import per_channel
 from isthmus.passes.matcher import Match
 from isthmus.passes.rules import Refused, Replacement, Rewrite, Rule, on, refuse, rule
@@ -23,11 +25,11 @@ def _(b: Builder, m: Match) -> Any:
     held, offset = m.weight.weight, m.bias.weight
     if held is None or len(held.shape) != 2:
         return refuse("the weight is not a constant matrix", m.weight)
-    if len(m.weight.uses) != 1:
+    if not _weighs_alone(m.weight):
         return refuse("the weight is used elsewhere and would be doubled", m.weight)
     if offset is None or offset.shape != held.shape[1:]:
         return refuse("the bias is not a constant vector with an element a column", m.bias)
-    return b.linear(m.x, b.permute(m.weight, perm=[1, 0]), m.bias)
+    return b.linear(m.x, _turned(b, m.weight, held), m.bias)
 
 
 @on("matmul")
@@ -38,13 +40,23 @@ def linear_alone(b: Builder, node: Node) -> Any:
     turned = node_of is not None and node_of.op.name == "permute" and tuple(node_of.attrs["perm"]) == (1, 0)
     source = node_of.operands[0] if node_of is not None and turned else weight
     held = None if source is None else source.weight
-    if x is None or weight is None or held is None or len(held.shape) != 2 or not held.dtype.is_float or x.weight is not None:
+    if x is None or weight is None or held is None or len(held.shape) != 2 or not held.dtype.is_float:
         return None
     if turned:
         return b.linear(x, source, None)
-    if len(weight.uses) != 1:
+    if not _weighs_alone(weight):
         return refuse("the weight is used elsewhere and would be doubled", weight)
-    return b.linear(x, b.permute(weight, perm=[1, 0]), None)
+    return b.linear(x, _turned(b, weight, held), None)
+
+
+def _weighs_alone(weight: Value) -> bool:
+    """Whether all that uses a matrix becomes a layer, so that it is turned for each of them."""
+    return all(isinstance(user, Node) and user.op.name == "matmul" and index == 1 for user, index in weight.uses)
+
+
+def _turned(b: Builder, weight: Value, held: Weight) -> Any:
+    """A constant matrix with its axes swapped; those of several layers are one."""
+    return b.constant(held.source if isinstance(held, Transposed) else Transposed(held, weight.name))
 
 
 def _joined(b: Builder, bias: Value | None, more: Value) -> Value | Refused:

@@ -8,8 +8,9 @@ from typing import Any, Final
 from isthmus.ir.dims import Symbol
 from isthmus.ir.weights import Weight
 
-SMALL_BYTES: Final = 64
-"""Weights up to this size are compared by content, larger ones by what they are handles onto."""
+SMALL_BYTES: Final = 256
+"""Weights up to this size are compared by content, larger ones by what they are handles onto. Files hold such a content once:
+were it less, what is read again would be merged where what was written was not."""
 
 
 def attrs_key(attrs: Mapping[str, Any]) -> Hashable:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim
+from isthmus.ir.dims import Dim, Expr
 from isthmus.ir.graph import Node, Value, clone_node
 from isthmus.ir.op import Operand, Trait
 from isthmus.ir.types import Tensor
@@ -23,8 +23,8 @@ def _zeros(dims: tuple[Dim, ...]) -> bool:
     return all(dim.__class__ is int and dim == 0 for dim in dims)
 
 
-def _ones(dims: tuple[Dim, ...]) -> bool:
-    return all(dim.__class__ is int and dim == 1 for dim in dims)
+def _ones(dims: tuple[Dim | float, ...]) -> bool:
+    return all(dim.__class__ is not Expr and dim == 1 for dim in dims)
 
 
 _NOTHING: Final[dict[str, Callable[[Node], bool]]] = {
@@ -40,6 +40,7 @@ _NOTHING: Final[dict[str, Callable[[Node], bool]]] = {
     "concat": lambda node: len(node.operands) == 1,
     "split": lambda node: len(node.results) == 1,
     "clip": lambda node: node.operands[1] is None and node.operands[2] is None,
+    "resize": lambda node: node.attrs["scales"] is None or _ones(node.attrs["scales"]),
     "max_pool": lambda node: _ones(node.attrs["kernel"]) and _ones(node.attrs["strides"]),
     **dict.fromkeys(
         (

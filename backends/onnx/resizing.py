@@ -13,7 +13,7 @@ from isthmus.backends.onnx.neural import shape_of
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, bounds, exact_quotient, floordiv, maximum, same
+from isthmus.ir.dims import Dim, bounds, floordiv, maximum, same
 from isthmus.ir.graph import Node, Value
 
 _OF_TORCH: Final = {("asymmetric", "floor"): 0.0, ("half_pixel", "round_prefer_ceil"): 0.5}
@@ -68,19 +68,35 @@ def _absent(e: Emitter) -> str | None:
     return None if e.opset >= 13 else e.constant([], dtypes.f32)
 
 
-def _upsample(e: Emitter, node: Node, x: str, times: list[int]) -> Any:
+def _upsample(e: Emitter, node: Node, x: str, times: list[float]) -> Any:
     """Before opset 11 elements are repeated, and nothing else is said of coordinates."""
     attrs = node.attrs
-    if attrs["mode"] != "nearest" or attrs["coordinates"] != "asymmetric" or attrs["nearest"] != "floor" or not all(times):
+    repeats = attrs["mode"] == "nearest" and attrs["coordinates"] == "asymmetric" and attrs["nearest"] == "floor"
+    if not repeats or not all(map(_is_whole, times)):
         refuse("before opset 11 ONNX resizes only by repeating elements")
-    factors = [1.0] * (len(shape_of(node)) - len(times)) + [float(factor) for factor in times]
+    factors = [1.0] * (len(shape_of(node)) - len(times)) + times
     return e.op("Resize", x, e.constant(factors, dtypes.f32), mode="nearest")
 
 
-def _times(length: Dim, size: Dim) -> int:
-    """How often an axis fits in its result, where that is known and leaves nothing over; else 0."""
+def _times(length: Dim, size: Dim) -> float:
+    """How often an axis fits in its result, where that is known and ONNX works out the size from it; else 0."""
     found = 0 if length == 0 else floordiv(size, length)
-    return found if isinstance(found, int) and same(length * found, size) is True else 0
+    if isinstance(found, int) and same(length * found, size) is True:
+        return found
+    ratio = None if isinstance(length, int) else _ratio(length, size)  # numbers are as well told as sizes
+    return ratio if ratio is not None and _follows(length, size, ratio) else 0
+
+
+def _ratio(length: Dim, size: Dim) -> float | None:
+    """How often one size that is not known goes into another; None where that depends on them."""
+    if isinstance(length, int) or isinstance(size, int):
+        return None
+    above, below = size.terms[0][1], length.terms[0][1]
+    return above / below if same(length * above, size * below) is True else None
+
+
+def _is_whole(times: float) -> bool:
+    return times >= 1 and times == int(times)
 
 
 def _shrinks(length: Dim, size: Dim) -> bool:
@@ -111,9 +127,8 @@ def _same_elements(attrs: Any, length: Dim, size: Dim, scale: float | None) -> b
     if isinstance(length, int) and isinstance(size, int):
         count, last = size, length - 1
         scale = scale or size / length
-    elif scale is None:  # known where one size is a multiple of the other
-        times, part = exact_quotient(size, length), exact_quotient(length, size)
-        scale = float(times) if isinstance(times, int) else 1 / part if isinstance(part, int) else None
+    elif scale is None:
+        scale = _ratio(length, size)
     if scale is None:
         return False
     half = np.float32(_OF_TORCH[attrs["coordinates"], attrs["nearest"]])

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
 
 from isthmus.ir.attributes import BOOL, DIMS, FLOAT, FLOATS, choice
+from isthmus.ir.dims import Dim, same
 from isthmus.ir.op import Call, Op, Sample, Trait, operands, register, rng, sample
 from isthmus.ir.ops.conv import spatial
 from isthmus.ir.ops.numerics import wide
@@ -99,6 +101,12 @@ _ROUNDED: Final[dict[str, Callable[[Array], Array]]] = {
     "round_prefer_floor": lambda x: np.ceil(x - x.dtype.type(0.5)),
     "round_prefer_ceil": lambda x: np.floor(x + x.dtype.type(0.5)),
 }
+
+
+def is_ratio(scale: float, length: Dim, size: Dim) -> bool:
+    """Whether a scale is just how often a length goes into a size, so that it need not be told beside them."""
+    ratio = Fraction(scale).limit_denominator(1 << 10)
+    return float(ratio) == scale and same(length * ratio.numerator, size * ratio.denominator) is True
 
 
 def places(coordinates: str, length: int, size: int, scale: float | None, real: Any) -> Array:

@@ -61,6 +61,26 @@ GOLDEN = {
         }
         """,
     ),
+    "sizes that stay": (
+        """
+        symbol N
+        symbol H
+        graph @main(%x: f32[N, 4, H, 8]) {
+          %0: f32[N, 4, H, 8] = resize(%x) {sizes=[H, 8], mode="cubic"}
+          %1: f32[N, 4, H, 8] = resize(%0) {sizes=[H, 8], scales=[1.0, 1.0], mode="linear", antialias=true}
+          %2: f32[N, 4, H, 8] = resize(%1) {sizes=[H, 8], scales=[1.0, 1.1], mode="linear"}
+          return %2
+        }
+        """,
+        """
+        symbol N
+        symbol H
+        graph @main(%x: f32[N, 4, H, 8]) {
+          %0: f32[N, 4, H, 8] = resize(%x) {sizes=[H, 8], mode="linear", scales=[1.0, 1.1]}
+          return %0
+        }
+        """,
+    ),
     "reshapes": (
         """
         symbol N

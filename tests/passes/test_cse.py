@@ -11,7 +11,28 @@ from isthmus.ir.dtypes import f32
 from isthmus.ir.interpreter import run
 from isthmus.passes import CommonSubexpressions, run_passes
 
+SIXTEEN = f"weight<i64[16] {list(range(16))}>"
+
 GOLDEN = {
+    "lists of sizes": (
+        f"""
+        graph @main(%x: i64[16]) {{
+          %a: i64[16] = constant() {{value={SIXTEEN}}}
+          %b: i64[16] = constant() {{value={SIXTEEN}}}
+          %0: i64[16] = add(%x, %a)
+          %1: i64[16] = mul(%0, %b)
+          return %1
+        }}
+        """,
+        f"""
+        graph @main(%x: i64[16]) {{
+          %a: i64[16] = constant() {{value={SIXTEEN}}}
+          %0: i64[16] = add(%x, %a)
+          %1: i64[16] = mul(%0, %a)
+          return %1
+        }}
+        """,
+    ),
     "swapped": (
         """
         symbol N

@@ -8,6 +8,26 @@ from golden import check
 from isthmus.passes import Canonicalize, DeadCode
 
 GOLDEN = {
+    "scales that sizes tell": (
+        """
+        symbol N
+        graph @main(%x: f32[1, 2, 2*N, 4], %y: f32[N]) {
+          %0: f32[1, 2, 3*N, 12] = resize(%x) {sizes=[3*N, 12], mode="cubic", scales=[1.5, 3.0]}
+          %1: f32[1, 2, 3*N, 13] = resize(%x) {sizes=[3*N, 13], mode="cubic", scales=[1.5, 3.25]}
+          %2: f32[1, 2, 3*N, 13] = resize(%x) {sizes=[3*N, 13], mode="cubic", scales=[1.5, 3.3]}
+          return %0, %1, %2
+        }
+        """,
+        """
+        symbol N
+        graph @main(%x: f32[1, 2, 2*N, 4], %y: f32[N]) {
+          %0: f32[1, 2, 3*N, 12] = resize(%x) {sizes=[3*N, 12], mode="cubic"}
+          %1: f32[1, 2, 3*N, 13] = resize(%x) {sizes=[3*N, 13], mode="cubic"}
+          %2: f32[1, 2, 3*N, 13] = resize(%x) {sizes=[3*N, 13], mode="cubic", scales=[1.5, 3.3]}
+          return %0, %1, %2
+        }
+        """,
+    ),
     "all of the greatest": (
         """
         symbol N

@@ -340,12 +340,27 @@ def test_scale_of_another_shape_stays_beside_the_norm() -> None:
     assert fused(lambda b, x: b.add(standardized(b, x, [2]), 1.0)) == ["layer_norm", "add"]
 
 
-def test_weight_used_twice_is_not_doubled() -> None:
-    def twice(b: Any, x: Any) -> Any:
+def test_weight_used_otherwise_is_not_doubled() -> None:
+    def otherwise(b: Any, x: Any) -> Any:
         w = b.constant(draw(8, 8))
-        return b.matmul(b.add(b.matmul(x, w), draw(8)), w)
+        return b.matmul(b.matmul(w, b.permute(x, perm=[0, 2, 1])), b.matmul(x, w))
 
-    assert fused(twice) == ["matmul", "add", "matmul"]
+    assert sorted(fused(otherwise)) == ["matmul", "matmul", "matmul", "permute"]
+
+
+def test_weight_of_several_layers_is_turned_once() -> None:
+    g = Graph()
+    b: Any = Builder(g)
+    x = g.add_input(Tensor(f32, (g.symbols.declare("N").dim, 6, 8)), "x")
+    w = b.constant(draw(8, 8))
+    g.set_outputs([b.matmul(b.add(b.matmul(x, w), draw(8)), w)])
+    inputs = draw_inputs(g)
+    before = run(g, inputs)
+    run_passes(g, [Fuse(), Fold(0), CommonSubexpressions(), DeadCode()], verify=True)
+    assert_same(before, run(g, inputs), 1e-5)
+    linears = [node for node in g.nodes if node.op.name == "linear"]
+    assert len(linears) == 2
+    assert len({node.operands[1] for node in linears}) == 1
 
 
 def test_parts_read_elsewhere_are_not_fused_away() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from isthmus.frontends.onnx.conversion import Conversion
-from isthmus.frontends.onnx.ops.windows import halves, kernel_of, windows
+from isthmus.frontends.onnx.ops.windows import halves, kernel_of, slid, windows
 from isthmus.frontends.onnx.sizes import sizes as sizes_of
 from isthmus.frontends.onnx.table import converts
 from isthmus.ir.dims import Dim, bounds, maximum, minimum, product
@@ -23,7 +23,7 @@ def conv(
     """Cross-correlation."""
     found = windows(c, x, kernel_of(c, weight, kernel_shape), strides, pads, dilations, auto_pad)
     x, numbers = found.fixed(c, x)
-    return c.b.conv(x, weight, bias, strides=found.strides, pads=numbers, dilations=found.dilations, groups=group)
+    return slid(c, c.b.conv(x, weight, bias, strides=found.strides, pads=numbers, dilations=found.dilations, groups=group))
 
 
 @converts("ConvTranspose")

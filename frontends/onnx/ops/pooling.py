@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from isthmus.frontends.onnx.conversion import Conversion
-from isthmus.frontends.onnx.ops.windows import Windows, lowest, windows
+from isthmus.frontends.onnx.ops.windows import Windows, lowest, slid, windows
 from isthmus.frontends.onnx.sizes import sizes as sizes_of
 from isthmus.frontends.onnx.table import converts
 from isthmus.ir import dtypes
@@ -32,7 +32,7 @@ def max_pool(
         "ceil_mode": bool(ceil_mode),
     }  # fmt: skip
     if len(c.wanted) < 2 or not c.wanted[1]:
-        return c.b.max_pool(x, **more)
+        return slid(c, c.b.max_pool(x, **more))
     if shape == c.shape(x) and not storage_order:
         return c.b.max_pool_with_index(x, convention="flat", **more)
     values, indices = c.b.max_pool_with_index(x, convention="per_plane", **more)
@@ -69,8 +69,9 @@ def average_pool(
     plain = set(found.dilations) == {1}
     if plain and all(isinstance(pad, int) for pad in found.pads):
         count_include_pad = count_include_pad or found.pads == [0] * len(found.pads)
-        return c.b.avg_pool(x, kernel=found.kernel, strides=found.strides, pads=found.pads, ceil_mode=bool(ceil_mode),
-                            count_include_pad=bool(count_include_pad))  # fmt: skip
+        pooled = c.b.avg_pool(x, kernel=found.kernel, strides=found.strides, pads=found.pads, ceil_mode=bool(ceil_mode),
+                              count_include_pad=bool(count_include_pad))  # fmt: skip
+        return slid(c, pooled)
     ones = c.b.expand(c.same_type(1, x), shape=[1, 1, *c.shape(x)[2:]])
     within = found
     if count_include_pad:

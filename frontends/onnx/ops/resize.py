@@ -15,7 +15,7 @@ from isthmus.frontends.onnx.table import converts
 from isthmus.ir import dtypes
 from isthmus.ir.dims import Dim, maximum, same
 from isthmus.ir.graph import Value
-from isthmus.ir.ops.resize import places
+from isthmus.ir.ops.resize import is_ratio, places
 
 _ROW: Final = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric")
 """The coordinates that the row knows."""
@@ -209,10 +209,7 @@ def _in_row(axes: Sequence[Axis], settings: Settings) -> bool:
 
 def _is_exact(axis: Axis) -> bool:
     """Whether a scale is the ratio of the sizes."""
-    if not isinstance(axis.scale, float):
-        return axis.scale is None
-    ratio = Fraction(axis.scale).limit_denominator(1 << 10)
-    return float(ratio) == axis.scale and same(axis.length * ratio.numerator, axis.size * ratio.denominator) is True
+    return axis.scale is None or (isinstance(axis.scale, float) and is_ratio(axis.scale, axis.length, axis.size))
 
 
 _ROUNDED: Final[dict[str, Callable[[Any], Any]]] = {

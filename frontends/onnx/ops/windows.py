@@ -87,6 +87,14 @@ def windows(
     return found
 
 
+def slid(c: Conversion, y: Value) -> Value:
+    """What windows make of something: where they do not fit into it the model fails, unless it gets there only at times."""
+    if c.b.graph.parent is None:
+        for dim in c.shape(y)[2:]:
+            c.b.graph.symbols.know_bound(">=", dim, 0)
+    return y
+
+
 def halves(totals: Sequence[Dim], upper: bool) -> list[Dim]:
     """Pads that share totals between begin and end; of an odd one the end has more, or the begin."""
     less: list[Dim] = [total // 2 for total in totals]

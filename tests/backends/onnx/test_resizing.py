@@ -38,6 +38,22 @@ def test_by_a_scale(factor: float, nodes: int, style: str, opset: int) -> None:
         np.testing.assert_allclose(artefact.run([given])[0], wanted, 1e-4, 1e-4)
 
 
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("ratio", [(1, 2), (3, 2), (5, 4)])
+def test_a_ratio_of_sizes_is_written_as_a_scale(ratio: tuple[int, int], style: str) -> None:
+    """No size needs to be computed where one is always the same part of the other."""
+    m = Model()
+    h, w = m.dim("H"), m.dim("W")
+    shuffled = m.b.depth_to_space(m.input(1, 16, h, w), block=4, order="crd")
+    above, below = ratio
+    artefact = m.emit(m.b.resize(shuffled, sizes=[4 * h * above // below, 4 * w * above // below], **STYLES[style]))
+    assert artefact.node_count == 2
+    for shape in SHAPES:
+        given = f(1, 16, *shape)
+        wanted = interpolate(torch.pixel_shuffle(torch.from_numpy(given), 4), scale_factor=above / below, mode=style).numpy()
+        np.testing.assert_allclose(artefact.run([given])[0], wanted, 1e-4, 1e-4)
+
+
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize("style", STYLES)
 def test_to_sizes(style: str, aligned: bool) -> None:

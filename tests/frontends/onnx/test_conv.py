@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx_models import agrees, f32, i64, model, node, same, text
+from onnx_models import agrees, f32, i64, imported, model, node, same, text
 
 import isthmus
 from isthmus.errors import FileError
@@ -31,6 +31,19 @@ def test_conv(opset: int, attributes: str) -> None:
     made = model(f"(float[N, 4, H, W] x, float[6, {channels}, 3, 2] w, float[6] b) => (float y) "
                  f"{{ y = {node('Conv', 'x, w, b', attributes)} }}", opset)  # fmt: skip
     agrees(made, *([f32(*shape), f32(6, channels, 3, 2), f32(6)] for shape in OTHER))
+
+
+def test_windows_fit_into_what_they_slide_over() -> None:
+    """A size of which three windows of three leave two more at least, so that what is cut off there is a part of it."""
+    proto = model("(float[N, 1, H] x, float[1, 1, 3] w) => (float y) {"
+                  " a = Conv(x, w) b = MaxPool<kernel_shape = [3]>(a) c = AveragePool<kernel_shape = [3]>(b)"
+                  " s = Shape<start = 2>(c) t = Constant<value_ints = [0]>() u = Constant<value_ints = [2]>()"
+                  " d = Slice(a, t, s, u) y = Add(c, d) }")  # fmt: skip
+    graph = imported(proto)
+    assert graph.symbols.by_name["H"].lo == 6
+    assert str(graph.outputs[0].tensor.shape) == "(N, 1, H - 6)"
+    assert not graph.symbols.assumptions
+    agrees(proto, *([f32(*shape), f32(1, 1, 3)] for shape in ((1, 1, 7), (2, 1, 9))))
 
 
 def test_same_padding_of_a_stride_of_one_stays_with_the_conv() -> None:
