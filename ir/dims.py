@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -33,9 +33,9 @@ from isthmus.ir.expressions import (
 from isthmus.ir.intervals import INF, Bound
 
 __all__ = [
-    "INF", "Atom", "Bound", "Dim", "Expr", "Function", "Monomial", "Symbol", "bounds", "ceildiv", "difference", "evaluate",
-    "exact_quotient", "extreme", "floordiv", "hint", "maximum", "minimum", "mod", "occurrences", "product", "resolve",
-    "same", "simplify", "spread", "substitute", "symbols",
+    "INF", "Atom", "Bound", "Dim", "Expr", "Function", "Monomial", "Symbol", "alike", "bounds", "ceildiv", "difference",
+    "evaluate", "exact_quotient", "extreme", "floordiv", "hint", "maximum", "minimum", "mod", "occurrences", "product",
+    "resolve", "same", "simplify", "spread", "substitute", "symbols",
 ]  # fmt: skip
 
 
@@ -57,7 +57,7 @@ def _spread_parts(dim: Dim) -> tuple[Dim, ...]:
     return (dim,)
 
 
-def product(dims: tuple[Dim, ...] | list[Dim]) -> Dim:
+def product(dims: Sequence[Dim]) -> Dim:
     """The product of some dims; 1 for none."""
     result: Dim = 1
     for dim in dims:
@@ -72,6 +72,13 @@ def same(left: Dim, right: Dim) -> bool | None:
     if isinstance(left, int) and isinstance(right, int):
         return False
     return _vanishes(difference(left, right))[0]
+
+
+def alike(left: Sequence[Dim] | None, right: Sequence[Dim] | None) -> bool:
+    """Whether two shapes are known to be the same; not where a rank (None) is unknown."""
+    return left is not None and right is not None and len(left) == len(right) and all(
+        same(dim, other) is True for dim, other in zip(left, right, strict=True)
+    )  # fmt: skip
 
 
 @remember_pairs

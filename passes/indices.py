@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, bounds
+from isthmus.ir.dims import Dim, alike, bounds
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.ops.numerics import held
 from isthmus.ir.symbols import Symbols
@@ -106,7 +106,7 @@ def _spread(b: Builder, x: Value, axes: list[int], shape: tuple[Dim, ...]) -> An
         x = b.permute(x, perm=[axes.index(axis) for axis in sorted(axes)])
     missing = [axis for axis in range(len(shape)) if axis not in axes]
     x = b.unsqueeze(x, axes=missing) if missing else x
-    return x if x.tensor.shape == shape else b.expand(x, shape=shape)
+    return x if alike(x.tensor.shape, shape) else b.expand(x, shape=shape)
 
 
 @on("gather")

@@ -11,7 +11,7 @@ from isthmus.backends.onnx import opsets
 from isthmus.backends.onnx.emitter import FUNCTIONS, Emitter
 from isthmus.backends.onnx.table import emits, refuse
 from isthmus.ir import dtypes
-from isthmus.ir.dims import Dim, bounds, symbols
+from isthmus.ir.dims import Dim, alike, bounds, symbols
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.types import Tensor
 
@@ -19,7 +19,7 @@ from isthmus.ir.types import Tensor
 @emits("if")
 def _if(e: Emitter, node: Node, cond: str) -> Any:
     if e.opset < 11 and any(
-        isinstance(a.type, Tensor) and isinstance(b.type, Tensor) and a.type.shape != b.type.shape
+        isinstance(a.type, Tensor) and isinstance(b.type, Tensor) and not alike(a.type.shape, b.type.shape)
         for a, b in zip(*(region.outputs for region in node.regions), strict=True)
     ):
         refuse("branches whose results have other sizes need opset 11")

@@ -14,6 +14,7 @@ from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
+from isthmus.ir.dims import alike
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.types import Tensor, Unknown
 
@@ -153,7 +154,7 @@ def _pow_by_products(b: Builder, node: Node, x: Value, y: Value) -> Any:
     exponent = _integer_exponent(node)
     if exponent is None:
         return _pow_by_turns(b, node, x, y)
-    if x.tensor.shape != node.result.tensor.shape:  # an exponent of a higher rank
+    if not alike(x.tensor.shape, node.result.tensor.shape):  # an exponent of a higher rank
         x = b.expand(x, shape=node.result.tensor.shape)
     if exponent < 0:
         return b.where(b.eq(b.clip(x, -1, 1), x), x if exponent % 2 else b.mul(x, x), 0)
@@ -313,7 +314,7 @@ def _softplus_scaled(b: Builder, node: Node, x: Value) -> Any:
 @emits("prelu")
 def _prelu(e: Emitter, node: Node, x: str, slope: str) -> Any:
     assert node.operands[0] is not None
-    if node.result.tensor.shape != node.operands[0].tensor.shape:
+    if not alike(node.result.tensor.shape, node.operands[0].tensor.shape):
         refuse("ONNX's PRelu broadcasts the slope only")
     return e.op("PRelu", x, slope)
 

@@ -16,7 +16,7 @@ from isthmus.backends.onnx.sizes import target_shape
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, bounds, ceildiv, extreme, maximum, same
+from isthmus.ir.dims import Dim, bounds, ceildiv, extreme, maximum, product, same
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.ops.slicing import clamped
 from isthmus.ir.types import Tensor
@@ -33,14 +33,28 @@ def _reshape(e: Emitter, node: Node, x: str) -> Any:
         return e.sizes.vector(sizes)
     shape, zeros = target_shape(value.tensor.shape, node.attrs["shape"], e.opset >= 14)
     computed = any(not isinstance(dim, int) for dim in shape)
-    if e.opset < 14 and computed and any(bounds(dim)[0] < 1 for dim in node.attrs["shape"]):
+    if computed and e.opset >= 9 and e.profile.has("Flatten") and (rows := _rows(value.tensor.shape, node.attrs["shape"])) >= 0:
+        return e.op("Flatten", x, axis=rows)
+    may_vanish = any(bounds(dim)[0] < 1 for dim in node.attrs["shape"])
+    if e.opset < 14 and computed and may_vanish:
         refuse("a size that may be 0 needs opset 14")
+    if computed and e.sizes.is_shape(node.attrs["shape"]):
+        return e.op("Reshape", x, e.sizes.vector(node.attrs["shape"]), allowzero=int(may_vanish) or None)
     if e.opset < 14 and not computed and any(
         size == 0 and wanted.__class__ is int and not (axis < len(shape_of(node)) and shape_of(node)[axis] == 0)
         for axis, (size, wanted) in enumerate(zip(shape, node.attrs["shape"], strict=True))
     ):  # fmt: skip
         refuse("a size of 0 needs opset 14")
     return e.op("Reshape", x, e.sizes.vector(shape), allowzero=int(zeros) or None)
+
+
+def _rows(source: Sequence[Dim] | None, target: Sequence[Dim]) -> int:
+    """How many axes are the rows of a matrix of which the others are the columns; below 0 where it is none."""
+    if source is None or len(target) != 2:
+        return -1
+    splits = ((product(source[:rows]), product(source[rows:])) for rows in range(len(source) + 1))
+    fits = (all(same(size, wanted) is True for size, wanted in zip(sizes, target, strict=True)) for sizes in splits)
+    return next((rows for rows, fit in enumerate(fits) if fit), -1)
 
 
 @emits("dynamic_reshape")
@@ -199,16 +213,18 @@ def _split(e: Emitter, node: Node, x: str) -> Any:
     sizes, axis = node.attrs["sizes"], node.attrs["axis"]
     if len(sizes) == 1:
         return (x,)
-    size = shape_of(node)[axis]
+    size, count = shape_of(node)[axis], len(sizes)
     if isinstance(size, int):
-        even = size > 0 and all(same(part, sizes[0]) is True for part in sizes)
-    else:  # sizes that are no numbers take nodes, and only the file's own op says that the last part is what is left
-        each = ceildiv(size, len(sizes))
-        parts = [*[each] * (len(sizes) - 1), size - each * (len(sizes) - 1)]
-        even = e.keep_ops and all(map(same, sizes, parts))
-    if e.opset >= 18 and even:
-        return e.op("Split", x, results=len(sizes), axis=axis, num_outputs=len(sizes))
-    return e.op("Split", x, e.sizes.vector(sizes), results=len(sizes), axis=axis)
+        even = e.opset >= 18 and size > 0 and all(same(part, sizes[0]) is True for part in sizes)
+    else:  # sizes that are no numbers take nodes
+        known = same if node.graph is None else node.graph.symbols.same
+        even = known(sizes[0] * count, size) is True and all(known(part, sizes[0]) is True for part in sizes)
+        if e.opset >= 18 and e.keep_ops and not even:  # only the file's own op says that the last part is what is left
+            each = ceildiv(size, count)
+            even = all(map(same, sizes, [*[each] * (count - 1), size - each * (count - 1)]))
+    if even:
+        return e.op("Split", x, results=count, axis=axis, num_outputs=count if e.opset >= 18 else None)
+    return e.op("Split", x, e.sizes.vector(sizes), results=count, axis=axis)
 
 
 @emits("pad")

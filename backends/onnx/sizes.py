@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from isthmus.backends.onnx import opsets
+from isthmus.backends.onnx.table import Refused
 from isthmus.backends.size_arithmetic import SizeArithmetic
 from isthmus.ir import dtypes
 from isthmus.ir.dims import Atom, Dim, Expr, Function, Symbol, bounds, product, resolve, same, symbols
@@ -121,6 +122,10 @@ class Sizes(SizeArithmetic[str]):
         """Whether a dim is 0 or more, by what it is computed of or because a tensor has this size."""
         return bounds(dim)[0] >= 0 or self._bearing((resolve(dim),)) is not None
 
+    def is_shape(self, dims: Sequence[Dim]) -> bool:
+        """Whether one node tells all of these dims."""
+        return self._bearer(tuple(map(resolve, dims))) is not None
+
     def _pick(self, dim: Expr) -> str:
         """A scalar, out of sizes that are there already if there are any."""
         if not self._is_known(dim):
@@ -142,7 +147,10 @@ class Sizes(SizeArithmetic[str]):
         for atom in monomial:
             value, axis = self._binder(atom) if isinstance(atom, Symbol) else (None, None)
             if value is not None and axis is not None and same(product(value.tensor.shape or ()), dim) is True:
-                return str(self.e.op("Size", self.e.name(value)))
+                try:
+                    return str(self.e.op("Size", self.e.name(value)))
+                except Refused:  # of some types
+                    return None
         return None
 
     def _is_known(self, dim: Expr) -> bool:
@@ -314,8 +322,10 @@ def target_shape(source: Sequence[Dim] | None, target: Sequence[Dim], allow_zero
     if 0 not in target:
         if not rest:
             return [0 if axis in kept else dim for axis, dim in enumerate(target)], False
-        if len(rest) == 1 and all(positive[axis] for axis in range(len(target)) if axis != rest[0]):
-            return [0 if axis in kept else -1 if axis in rest else dim for axis, dim in enumerate(target)], False
+        left = [axis for axis in rest if all(positive[other] for other in range(len(target)) if other != axis)]
+        computed = [axis for axis in left if len(rest) == 1 or getattr(target[axis], "symbol", None) is None]
+        if computed:
+            return [0 if axis in kept else -1 if axis == computed[-1] else dim for axis, dim in enumerate(target)], False
         if all(positive[axis] for axis in rest):
             return [0 if axis in kept else dim for axis, dim in enumerate(target)], False
     return list(target), allow_zero

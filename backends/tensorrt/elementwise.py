@@ -9,6 +9,7 @@ from isthmus.backends.tensorrt.emitter import Emitter
 from isthmus.backends.tensorrt.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
+from isthmus.ir.dims import alike
 from isthmus.ir.graph import Node, Value
 
 _UNARY: Final = {
@@ -197,6 +198,6 @@ def _hard_swish(e: Emitter, node: Node, x: Any) -> Any:
 
 @emits("prelu")
 def _prelu(e: Emitter, node: Node, x: Any, slope: Any) -> Any:
-    if node.result.tensor.shape != (node.operands[0].tensor.shape if node.operands[0] else None):
+    if not alike(node.result.tensor.shape, node.operands[0].tensor.shape if node.operands[0] else None):
         refuse("TensorRT's PReLU broadcasts the slope only")
     return e.add("parametric_relu", *e.align(x, slope))

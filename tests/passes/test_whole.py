@@ -84,6 +84,10 @@ def test_a_size_alone_of_what_is_found_in_the_run_is_used(text: str, given: Any,
     (13, "(float[N, M] x, int64[1] a) => (float y) { y = ReduceSum(x, a) }"),
     (13, "(float[N, M] x, int64[2] a) => (float[P, Q] y) { y = Tile(x, a) }"),
     (13, "(int64[N] x, int64[N] y) => (int64[N] z) { z = Div(x, y) }"),
+    (9, "(float[A, B, C] x) => (float y) { y = Flatten<axis = 2>(x) }"),
+    (7, "(float[A, B] x) => (float y, float z) { y, z = Split<axis = 1>(x) }"),
+    (13, "(float[A, B] x) => (float y, float z) { y, z = Split<axis = 1>(x) }"),
+    (18, "(float[A, B] x) => (float y, float z) { y, z = Split<axis = 1, num_outputs = 2>(x) }"),
 ])  # fmt: skip
 def test_an_op_of_open_sizes_is_one_node_for_a_reader_that_has_it(opset: int, text: str) -> None:
     assert isthmus.compile(model(text, opset), keep_ops=True).artefact.node_count == 1
@@ -95,6 +99,22 @@ def test_a_number_of_elements_is_told_by_the_tensor() -> None:
     assert net.artefact.op_counts["Size"] == 1  # type: ignore[attr-defined]
     x, y = np.zeros((2, 3, 4), np.float32), np.ones(1, np.float32)
     assert net(x, y)["p"].tolist() == [24]
+
+
+@pytest.mark.parametrize(("text", "shapes"), [
+    # To the shape of another tensor; in a known number of heads, whose size is what is left.
+    ("""(float[N, C, H, W] x) => (float z) <int64[3] r = {0, 0, -1}> {
+        y = Reshape(x, r) e = Softmax<axis = 2>(y) s = Shape(x) z = Reshape(e, s) }""", [(2, 3, 4, 5)]),
+    ("""(float[N, S, E] x, float[A, B, C] y) => (float z) <int64[1] b = {0}, int64[1] e = {2}, int64[2] h = {4, -1}> {
+        s = Shape(x) t = Slice(s, b, e) r = Concat<axis = 0>(t, h) z = Reshape(y, r) }""", [(2, 3, 8), (2, 3, 8)]),
+])  # fmt: skip
+@pytest.mark.parametrize("opset", [15, 18])
+def test_a_shape_is_said_in_few_nodes(text: str, shapes: list[tuple[int, ...]], opset: int) -> None:
+    proto = model(text, opset)
+    net = isthmus.compile(proto)
+    assert net.artefact.node_count <= 4
+    inputs = [np.arange(np.prod(shape), dtype=np.float32).reshape(shape) / 100 for shape in shapes]
+    np.testing.assert_allclose(net(*inputs)["z"], isthmus.compile(proto, target="reference")(*inputs)["z"], rtol=1e-6)
 
 
 @pytest.mark.parametrize(("text", "runs"), [

@@ -9,7 +9,7 @@ from isthmus.frontends.onnx.conversion import Conversion
 from isthmus.frontends.onnx.ops.windows import halves, kernel_of, slid, windows
 from isthmus.frontends.onnx.sizes import sizes as sizes_of
 from isthmus.frontends.onnx.table import converts
-from isthmus.ir.dims import Dim, bounds, maximum, minimum, product
+from isthmus.ir.dims import Dim, maximum, minimum, product
 from isthmus.ir.graph import Value
 
 Ints = Sequence[int] | None
@@ -45,7 +45,7 @@ def conv_transpose(
         wanted: Sequence[Dim] = output_shape[-count:] if output_shape else strided
         totals = [full - size for full, size in zip(wholes, wanted, strict=True)]
         if not output_shape:
-            totals = [total if bounds(total)[0] >= 0 else 0 for total in totals]
+            totals = [maximum(0, total) for total in totals]
         found.pads = _shared(totals, auto_pad == "SAME_UPPER")
     numbers = [pad for pad in found.pads if isinstance(pad, int) and pad >= 0]
     more: dict[str, Any] = {"strides": found.strides, "dilations": found.dilations, "groups": group}

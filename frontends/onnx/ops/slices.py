@@ -24,16 +24,19 @@ def concat(c: Conversion, *xs: Value, axis: int = 1) -> Any:
 
 
 def _split(c: Conversion, x: Value, axis: int, parts: Sequence[Dim] | None, count: int) -> Any:
-    """Parts of these sizes; by default `count` of one size, the last of which has what is left."""
+    """Parts of these sizes; by default `count` of one size, the last of which has what is left, since opset 18."""
     axis = c.axis(axis, c.rank(x))
     size = c.shape(x)[axis]
     if parts is None:
         each = ceildiv(size, count)
         if isinstance(size, int) and isinstance(each, int):
             parts = [max(0, min(each, size - each * place)) for place in range(count)]
-        else:
+        elif c.opset >= 18:
             parts = [each] * (count - 1)
             parts.append(size - each * (count - 1))
+        else:
+            parts = [size // count] * count
+            c.b.graph.symbols.unify(size // count * count, size)
     if len(parts) != count:
         raise c.malformed(f"names {len(parts)} sizes and {count} results")
     return c.b.split(x, axis=axis, sizes=parts)

@@ -63,6 +63,12 @@ def test_conv_transpose(opset: int, attributes: str) -> None:
     agrees(made, *([f32(*shape), f32(4, 3, 3, 2), bias] for shape in ((1, 4, 3, 5), (2, 4, 4, 3))))
 
 
+def test_conv_transpose_by_a_kernel_of_open_size() -> None:
+    made = model("(float[N, 2, L] x, float[2, 1, K] w) => (float y) "
+                 "{ y = ConvTranspose<auto_pad = \"SAME_UPPER\", strides = [2]>(x, w) }")  # fmt: skip
+    agrees(made, *([f32(1, 2, 4), f32(2, 1, kernel)] for kernel in (2, 3, 5)))
+
+
 @pytest.mark.parametrize(("size", "wanted"), [("3, 4", [7, 9]), ("3, 4", [6, 8]), ("3, 4", [8, 10]), ("H, W", [6, 8])])
 @pytest.mark.parametrize("auto", ["NOTSET", "SAME_UPPER", "SAME_LOWER"])
 def test_conv_transpose_to_a_shape(size: str, wanted: list[int], auto: str) -> None:
