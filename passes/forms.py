@@ -8,6 +8,7 @@ from typing import Any, Final
 from isthmus.ir.builder import Builder
 from isthmus.ir.dtypes import i64
 from isthmus.ir.graph import Node, Value
+from isthmus.ir.ops.linalg import plain_equation
 from isthmus.ir.ops.resize import is_ratio
 from isthmus.ir.shape_values import elements
 from isthmus.passes.matcher import Match
@@ -82,10 +83,10 @@ def either_notation(b: Builder, node: Node) -> Any:
 
 
 @on("einsum")
-def without_spaces(b: Builder, node: Node) -> Any:
-    """An equation with spaces, which say nothing."""
-    equation = node.attrs["equation"]
-    return b.einsum(node.operands, equation=equation.replace(" ", "")) if " " in equation else None
+def equations(b: Builder, node: Node) -> Any:
+    """An equation with spaces, which say nothing, or with capitals, which not every reader knows."""
+    equation = plain_equation(node.attrs["equation"])
+    return b.einsum(node.operands, equation=equation) if equation != node.attrs["equation"] else None
 
 
 @rule
@@ -131,5 +132,5 @@ def counted_from(b: Builder, node: Node) -> Any:
 
 FORMS: Final = (
     whole_already, along_no_axis, rounded_up_to_the_same, no_padding_to_leave_out, scales_that_sizes_tell, all_of_them,
-    either_notation, without_spaces, counted_down, taken_twice, counted_from,
+    either_notation, equations, counted_down, taken_twice, counted_from,
 )  # fmt: skip

@@ -20,6 +20,7 @@ from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Call
 from isthmus.ir.ops.activations import in_float32
 from isthmus.ir.ops.attention import scale_of, shared_by
+from isthmus.ir.ops.linalg import plain_equation
 from isthmus.ir.transposed import Transposed
 
 
@@ -68,7 +69,7 @@ def _weighs(user: Node | Graph, index: int) -> TypeGuard[Node]:
 
 @emits("einsum")
 def _einsum(e: Emitter, node: Node, xs: list[str]) -> Any:
-    equation = node.attrs["equation"].replace(" ", "")
+    equation = plain_equation(node.attrs["equation"])
     terms = equation.split("->")[0].split(",")
     if any(len(set(term.replace(".", ""))) < len(term.replace(".", "")) for term in terms):
         refuse("onnxruntime's Einsum takes a diagonal wrongly")

@@ -7,7 +7,7 @@ wherever the reader takes plain forms of the same ops.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,15 +17,20 @@ from isthmus.backends.onnx.neural import ints, shape_of
 from isthmus.backends.onnx.table import Lower
 from isthmus.ir import attributes, dtypes
 from isthmus.ir.builder import Builder
+from isthmus.ir.dims import product
 from isthmus.ir.errors import IsthmusError
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.op import Call, Trait
+from isthmus.ir.ops.control import inline, own_symbols
 from isthmus.ir.types import Tensor
 
 _FORMS: Final[dict[str, Lower]] = {}
 
 MOST: Final = 1 << 16
 """Up to so many elements, what constants alone give is computed at once: readers lack ops for what is no part of a model."""
+
+NODES: Final = 1 << 12
+"""Loops of more nodes than this, those of all turns together, are not written turn by turn."""
 
 
 def _plainer(*ops: str) -> Callable[[Lower], Lower]:
@@ -79,6 +84,12 @@ def _logic(b: Builder, node: Node, x: Value, y: Value) -> Value:
     return b.gt(found, 0.5)  # type: ignore[no-any-return]
 
 
+@_plainer("add")
+def _taken_away(b: Builder, node: Node, x: Value, y: Value) -> Any:
+    """The opposite is taken away."""
+    return b.sub(x, b.neg(y)) if x.tensor.dtype.is_float else None
+
+
 @_plainer("cast")
 def _truth(b: Builder, node: Node, x: Value) -> Any:
     source, target = x.tensor.dtype, node.attrs["dtype"]
@@ -107,6 +118,22 @@ def _one_by_one(b: Builder, node: Node, x: Value) -> Any:
     for axis in axes if node.op.name == "unsqueeze" else reversed(axes):
         x = getattr(b, node.op.name)(x, axes=[axis])
     return x
+
+
+@_plainer("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_mean", "reduce_l2", "logsumexp")
+def _along_one(b: Builder, node: Node, x: Value) -> Any:
+    """Along several axes: these as one, the last one where they do not lie side by side."""
+    axes, sizes = sorted(node.attrs["axes"]), list(x.tensor.shape or ())
+    if len(axes) < 2:
+        return None
+    if axes[-1] - axes[0] >= len(axes):
+        perm = [axis for axis in range(len(sizes)) if axis not in axes] + axes
+        x, sizes = b.permute(x, perm=perm), [sizes[axis] for axis in perm]
+        axes = list(range(len(sizes) - len(axes), len(sizes)))
+    before = sizes[: axes[0]] or [1]  # which makes two axes at least
+    merged = b.reshape(x, shape=[*before, product(sizes[axes[0] : axes[-1] + 1]), *sizes[axes[-1] + 1 :]])
+    found = b.emit(node.op, [merged], {**node.attrs, "axes": [len(before)], "keepdims": True}).results[0]
+    return b.reshape(found, shape=node.result.tensor.shape)
 
 
 @_plainer("flip")
@@ -160,13 +187,47 @@ def _along(b: Builder, node: Node, x: Value, indices: Value) -> Any:
 
 @_plainer("gather_nd")
 def _gather_rows(b: Builder, node: Node, x: Value, indices: Value) -> Any:
-    """Whole rows, at one place each: element by element."""
+    """At known places, rows of a matrix; else whole rows, at one place each: element by element."""
     axis, places = node.attrs["batch_dims"], indices.tensor.shape or ()
+    held, sizes = indices.weight, ints(x.tensor.shape or ())
+    if held is not None and sizes is not None and not axis:
+        found = held.array()
+        sized = np.array(sizes[: found.shape[-1]], np.int64)
+        rows = np.where(found < 0, found + sized, found) @ np.cumprod([1, *sized[:0:-1]])[::-1]
+        table = b.reshape(x, shape=[1, math.prod(sized.tolist()), math.prod(sizes[len(sized) :])])
+        return b.reshape(b.gather(table, rows.reshape(-1), axis=1), shape=node.result.tensor.shape)
     if len(places) != axis + 2 or places[-1] != 1:
         return None
     rest = (x.tensor.shape or ())[axis + 1 :]
     spread = b.reshape(indices, shape=[*places[:-1], *(1 for _ in rest)])
     return b.gather_elements(x, b.expand(spread, shape=[*places[:-1], *rest]), axis=axis)
+
+
+@_plainer("loop")
+def _turn_by_turn(b: Builder, node: Node, trip: Value | None, cond: Value | None, inputs: Sequence[Value]) -> Any:
+    """Where it is known how many turns there are, and no size in them differs: one after the other."""
+    (body,) = node.regions
+    count, goes_on = node.attrs["carried"], body.outputs[0].weight
+    carried, scanned = inputs[:count], inputs[count:]
+    limits = [ints((each.tensor.shape or ())[:1]) for each in scanned]
+    if trip is not None:
+        limits.append(None if trip.weight is None else [int(trip.weight.array())])
+    endless = cond is None and goes_on is not None and bool(goes_on.array())
+    if not (endless and limits) or own_symbols(body, [each.type for each in inputs]):
+        return None
+    known = [limit[0] for limit in limits if limit is not None]
+    if len(known) < len(limits) or not 0 < min(known) * sum(1 for _ in body.walk()) <= NODES:
+        return None
+    turns = min(known)
+    parts = [b.split(each, axis=0, sizes=[1] * turns) for each in scanned]
+    stacks: list[list[Value]] = [[] for _ in body.outputs[1 + count :]]
+    for turn in range(turns):
+        slices = [b.squeeze(part[turn], axes=[0]) for part in parts]
+        _, *made = inline(b, body, [b.constant(np.int64(turn)), *carried, *slices], {})
+        carried = made[:count]
+        for stack, each in zip(stacks, made[count:], strict=True):
+            stack.append(b.unsqueeze(each, axes=[0]))
+    return [*carried, *(b.concat(stack, axis=0) for stack in stacks)]
 
 
 @_plainer("conv", "max_pool", "avg_pool")

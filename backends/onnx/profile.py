@@ -93,7 +93,7 @@ class Rule(Stated):
         numbers: the only numbers that constant inputs may hold.
         least: the least number that a constant input may hold.
         most: the greatest one.
-        size: how many elements a constant input may have.
+        size: how many elements a constant input, or an attribute, may have.
         values: the only values that attributes may have, number by number where they are lists.
         without: attributes that may not be given.
         inputs: how many inputs it may have; None for as many as the standard has.
@@ -126,7 +126,7 @@ class Rule(Stated):
         """Why the reader does not take a node, in words that follow the op's name; None where it does. See `Profile.node`."""
         if self.refused is not None:
             return f"is not taken: {self.refused}"
-        if self.inputs is not None and len(inputs) > self.inputs:
+        if self.inputs is not None and any(given is not None for given in inputs[self.inputs :]):
             return f"has at most {self.inputs} inputs"
         if self.results is not None and results > self.results:
             return f"gives no more than {_count(self.results, 'result')}"
@@ -144,6 +144,9 @@ class Rule(Stated):
         for key in self.without:
             if key in given_attrs:
                 return f"has no {key}"
+        for key, most in self.size.items():
+            if len(given_attrs.get(key, ())) > most:
+                return f"takes {key} of at most {_count(most, 'number')}"
         for key, allowed in self.values.items():
             items = given_attrs.get(key, ())
             items = items if isinstance(items, (list, tuple)) else [items]
@@ -243,7 +246,7 @@ class Profile(Stated):
                     ("computed", rule.computed, names), ("absent", rule.absent, names),
                     ("known", rule.known, names),
                     ("numbers", rule.numbers, names), ("least", rule.least, names),
-                    ("most", rule.most, names), ("size", rule.size, names),
+                    ("most", rule.most, names), ("size", rule.size, names | attributes),
                     ("values", rule.values, attributes), ("without", rule.without, attributes),
                 ):  # fmt: skip
                     for each in given:

@@ -147,6 +147,15 @@ class Det(Op):
         yield sample(np.zeros((2, 2), np.float32), note="singular")
 
 
+def plain_equation(equation: str) -> str:
+    """An equation without spaces, and in small letters where these are enough; in the same order, which is that of an output
+    that is not spelt out."""
+    letters = sorted({letter for letter in equation if letter.isalpha()})
+    small = len(letters) > 26 or all(letter.islower() for letter in letters)
+    names = {} if small else {letter: chr(ord("a") + number) for number, letter in enumerate(letters)}
+    return "".join(names.get(letter, letter) for letter in equation.replace(" ", ""))
+
+
 class _Equation:
     """An einsum equation applied to operands of known rank; an ellipsis is spelt out in letters of its own."""
 
@@ -232,6 +241,7 @@ class Einsum(Op):
         yield sample([x[0], x[1]], equation="ij,ij->", note="inner")
         yield sample([x.astype(np.float16), y.astype(np.float16)], equation="bij,bjk->bik", note="f16")
         yield sample([x[:0], y[:0]], equation="bij,bjk->ik", note="empty")
+        yield sample([x[0], y[0]], equation="Aj, jB", note="capitals")
 
 
 def _diagonals(b: Builder, term: str, value: Value) -> tuple[str, Value]:

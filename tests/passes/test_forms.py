@@ -44,6 +44,22 @@ GOLDEN = {
         }
         """,
     ),
+    "equations with spaces and capitals": (
+        """
+        graph @main(%x: f32[2, 3], %y: f32[3, 4]) {
+          %0: f32[2, 4] = einsum([%x, %y]) {equation="k B, Bc -> kc"}
+          %1: f32[4, 2] = einsum([%x, %y]) {equation="kj,jC"}
+          return %0, %1
+        }
+        """,
+        """
+        graph @main(%x: f32[2, 3], %y: f32[3, 4]) {
+          %0: f32[2, 4] = einsum([%x, %y]) {equation="ca,ab->cb"}
+          %1: f32[4, 2] = einsum([%x, %y]) {equation="cb,ba"}
+          return %0, %1
+        }
+        """,
+    ),
     "texts of whole numbers": (
         """
         graph @main(%x: i64[3]) {

@@ -73,8 +73,13 @@ def image(*shape: int) -> Tensor:
 
 X = image(2, 3, 6, 8)
 W = image(4, 3, 3) / 3
+CUBE = image(2, 3, 4, 5, 6)
+THIRDS = image(3, 3, 1, 1, 1)
 MASK = torch.arange(8) % 3 > 0
 SCALES = image(2, 3, 1, 1)
+
+torch.manual_seed(0)
+GRU, RNN = nn.GRU(3, 4, 2, bidirectional=True), nn.RNN(3, 4, bias=False)
 
 LACKING: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], int]] = {
     "max-pool's indices": (lambda x: F.max_pool2d(x, 2, return_indices=True), (X,), 18),
@@ -93,6 +98,13 @@ LACKING: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], int]] = {
     "the nearest of other places": (lambda x: F.interpolate(x, size=(7, 5), mode="nearest-exact"), (X,), 18),
     "a lower triangle": (lambda x: x.tril(1), (X,), 18),
     "log-softmax of large numbers": (lambda x: F.log_softmax(400 * x, 1), (X,), 18),
+    "rows of a matrix at known places": (lambda x: x[:, [0, 2, -1], [1, 1, 0]] * 2, (image(2, 3, 6, 8),), 18),
+    "a mean along three axes": (lambda x: x.mean((1, 2, 3)), (CUBE,), 18),
+    "the sum of all": (lambda x: x.sum((0, 1), keepdim=True), (image(4, 5),), 18),
+    "a mean of a cube": (lambda x: F.adaptive_avg_pool3d(x, 1), (CUBE,), 18),
+    "a sum of convolutions of cubes": (lambda x: x.exp() + F.conv3d(x, THIRDS), (CUBE,), 18),
+    "a layer that goes both ways": (lambda x: GRU(x)[0], (image(5, 2, 3),), 18),
+    "a layer from a state": (lambda x, h: RNN(x, h)[1], (image(5, 2, 3), image(1, 2, 4)), 18),
     "causal attention": (lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True), (image(1, 2, 5, 4),), 23),
 }  # fmt: skip
 
@@ -163,6 +175,21 @@ def test_tensorrt_attends_in_half_precision_alone(tensorrt: Reader) -> None:
     half = isthmus.compile(model, halves, opset=23, profile="tensorrt-parser")
     assert "Attention" in half.artefact.op_counts
     assert ask(tensorrt, half, halves) is None
+
+
+def test_tensorrt_reads_equations_in_small_letters(tensorrt: Reader) -> None:
+    inputs = (image(2, 3, 4), image(2, 5, 4))
+    net = isthmus.compile(Model(lambda x, y: torch.einsum("B I D, B J D -> B I J", x, y)), inputs, profile="tensorrt-parser")
+    assert ask(tensorrt, net, inputs) is None
+    net.verify()
+
+
+def test_a_layer_with_a_state_is_opencv_s_own(opencv: Reader) -> None:
+    lstm, inputs = nn.LSTM(3, 4), (image(5, 2, 3), image(1, 2, 4), image(1, 2, 4))
+    model = Model(lambda x, h, c: (lambda y, last: (y, *last))(*lstm(x, (h, c))))
+    net = isthmus.compile(model, inputs, profile="opencv")
+    assert net.artefact.op_counts["LSTM"] == 1
+    assert is_right(ask(opencv, net, inputs), model, inputs)
 
 
 def test_onnxruntime_has_no_kernel_that_the_standard_has() -> None:
