@@ -107,6 +107,9 @@ def loop(c: Conversion, trip: Value | None = None, cond: Value | None = None, *i
         return c.region(body, [COUNT, *types], "body", enter, leave)
 
     region = turning(c, [value.type for value in initial], build)
+    counted = c.numbers(trip)
+    if counted and not isinstance(counted[0], int):
+        trip = c.b.size(counted[0])  # which tells how much is stacked
     made = c.b.loop(trip and c.scalar(trip), cond and c.scalar(cond), list(initial), carried=carried, regions=[region])
     results = [made] if isinstance(made, Value) else list(made)
     for index, value in enumerate(results[:carried]):

@@ -58,6 +58,17 @@ def test_loops_without_a_count_or_a_condition() -> None:
         agrees(proto, [np.int64(20), np.True_, f32(2, 3)])
 
 
+def test_what_is_stacked_is_as_long_as_a_size_says() -> None:
+    proto = model("""(float[N, 3] x) => (float y) <bool go = {1}, int64[1] first = {0}> {
+        s = Shape(x) t = Gather(s, first) n = Squeeze(t)
+        r = Loop(n, go) <body = body (int64 i, bool c) => (bool keep, float f) { keep = Identity(go) f = Cast<to = 1>(i) }>
+        u = Unsqueeze(r, first) p = Transpose(x) y = Add(p, u) }""")
+    graph = imported(proto)
+    assert str(graph.outputs[0].tensor.shape) == "(3, N)"
+    assert "u0" not in graph.symbols.by_name
+    agrees(proto, [f32(4, 3)], [f32(1, 3)])
+
+
 def test_loops_in_loops_with_outer_values() -> None:
     proto = loop_of("""(int64 i, bool c, float[N, 3] v) => (bool keep, float[N, 3] t) { keep = Identity(c)
         t = Loop(n, c, v) <body = inner (int64 j, bool d, float[N, 3] w) => (bool more, float[N, 3] u) {

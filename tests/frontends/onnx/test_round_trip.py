@@ -20,7 +20,7 @@ from isthmus.backends.testing import suite
 
 HERE = Path(__file__).parent
 ROUND_TRIP = module(HERE / "round_trip.py")
-OPSETS = (9, 18, NEWEST)
+OPSETS = (9, 13, 18, 21, NEWEST)
 PARTS = 4
 
 
@@ -53,7 +53,7 @@ def test_few_come_back_otherwise(opset: int) -> None:
     assert len(pinned(opset)) < 30
 
 
-@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("opset", [9, 18, NEWEST])
 @pytest.mark.parametrize("name", zoo.ALL)
 def test_models_of_the_demonstration_come_back(name: str, opset: int, tmp_path: Path) -> None:
     example = zoo.ALL[name]()
