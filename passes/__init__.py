@@ -36,8 +36,8 @@ def default_pipeline(growth: float = GROWTH, takes: Callable[[Node], bool] = lam
             "canonicalize",
             # Sizes went from nodes into attributes when these were built: often half of the nodes have no use left.
             (
-                DeadCode(), DimArithmetic(), Canonicalize(), Fold(growth), CommonSubexpressions(), DeadCode(),
-                SpellOut(takes=takes),
+                DeadCode(), DimArithmetic(), Canonicalize(), Fold(growth), DimArithmetic(again=True), CommonSubexpressions(),
+                DeadCode(), SpellOut(takes=takes),
             ),
             before="a valid graph",
             after="no op without effect, no constant that is not folded (where that does not grow the model), nothing twice, "

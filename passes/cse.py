@@ -9,6 +9,7 @@ from isthmus.ir.dims import Symbol
 from isthmus.ir.graph import Graph, Node
 from isthmus.ir.location import Location, merge
 from isthmus.ir.op import Trait
+from isthmus.ir.ops.whole import Whole
 from isthmus.passes.keys import attrs_key
 from isthmus.passes.replace import disagreement, settle
 
@@ -83,8 +84,15 @@ class _Scope:
             del self.known[key]
 
 
+def _is_named(node: Node) -> bool:
+    """Whether what the region does follows from the attributes."""
+    return isinstance(node.op, Whole) and not any(
+        Trait.RANDOM in inner.op.traits or Trait.EFFECT in inner.op.traits for inner in node.regions[0].walk()
+    )
+
+
 def _key(node: Node) -> Hashable | None:
-    if not node.op.is_function or node.regions:
+    if not node.op.is_function or (node.regions and not _is_named(node)):
         return None
     operands = [None if operand is None else id(operand) for operand in node.operands]
     if len(operands) > 1 and Trait.COMMUTATIVE in node.op.traits:

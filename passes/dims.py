@@ -13,6 +13,7 @@ from isthmus.ir.dims import Dim, bounds, floordiv, maximum, product, resolve, sy
 from isthmus.ir.dtypes import i64
 from isthmus.ir.errors import InferError
 from isthmus.ir.graph import Graph, Node, Value
+from isthmus.ir.ops.control import own_symbols
 from isthmus.ir.ops.shape import expanded, kept
 from isthmus.ir.ops.slicing import clamped
 from isthmus.ir.ops.whole import Whole, told
@@ -32,15 +33,21 @@ class DimArithmetic:
     A scalar that comes to a dim becomes a `size`, a tensor that comes to integers a constant; `dynamic_reshape`,
     `dynamic_expand`, `dynamic_slice` and `range` whose operands are followed become `reshape`, `expand`, `slice` and
     `arange`; a `bind` of a size that is known joins its symbol to it.
+
+    Args:
+        again: only where a size that was data has become a constant: that of a pad worked out in floats, say, is folded first.
     """
 
     name = "dims"
 
-    def __init__(self) -> None:
+    def __init__(self, again: bool = False) -> None:
+        self.again = again
         self.counts: Counter[str] = Counter()
 
     def apply(self, graph: Graph) -> None:
         """Rewrites, in nested graphs too."""
+        if self.again and not any(map(_is_told_by_constants, graph.walk())):
+            return
         known: dict[Value, Elements] = {}
         count = self.counts.total()
         for node in graph.walk():
@@ -59,7 +66,10 @@ class DimArithmetic:
                     known[new] = known[node.results[0]]
                 self.counts[node.op.name] += 1
                 producers = [operand.producer for operand in node.operands if operand is not None]
+                holder = node.graph.parent
                 node.replace_by(new)
+                if node.op.name == "bind" and holder is not None and isinstance(holder.op, Whole):
+                    _tell_outside(holder)
                 sweep(producer for producer in producers if producer is not None)
         if self.counts.total() != count:
             settle(graph)
@@ -119,6 +129,18 @@ class DimArithmetic:
         b = self._builder(node)
         value = b.size(elements[0])
         return value if type.dtype is i64 else b.cast(value, dtype=type.dtype)
+
+
+def _tell_outside(whole: Node) -> None:
+    """Joins the sizes of the results to those of the body that are no longer its own: they are of the same tensors."""
+    assert whole.graph is not None
+    (body,) = whole.regions
+    own = own_symbols(body, [])
+    for result, output in zip(whole.results, body.outputs, strict=True):
+        if isinstance(result.type, Tensor) and isinstance(output.type, Tensor):
+            for outer, inner in zip(result.type.shape or (), output.type.shape or (), strict=True):
+                if own.isdisjoint(symbols(resolve(inner))):
+                    whole.graph.symbols.know(outer, resolve(inner))
 
 
 def _is_cast_size(node: Node) -> bool:
@@ -193,6 +215,13 @@ def _bind(b: Builder, node: Node, elements: list[Elements | None]) -> Value | No
         return None
     symbol.joined = elements[0][0]
     return node.operands[0]
+
+
+def _is_told_by_constants(node: Node) -> bool:
+    """Whether constants say the sizes of a data-shaped op."""
+    if node.op.name not in _STATIC:
+        return False
+    return all(operand is not None and operand.weight is not None for operand in node.operands[1:] or node.operands)
 
 
 _STATIC: Final[dict[str, Static]] = {

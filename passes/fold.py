@@ -24,11 +24,13 @@ from isthmus.ir.errors import EvaluationError, IsthmusError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.interpreter import type_of
 from isthmus.ir.op import Call, Op, Trait
+from isthmus.ir.ops.whole import Whole
 from isthmus.ir.transposed import Transposed
 from isthmus.ir.types import Tensor, resolved
 from isthmus.ir.weights import Array, LazyWeight, Weight, weight
 from isthmus.passes.keys import attrs_key
 from isthmus.passes.replace import disagreement, settle, sweep
+from isthmus.passes.whole import spelt
 
 EAGER_ELEMENTS: Final = 1024
 """Results up to this many elements are computed at once."""
@@ -168,22 +170,25 @@ class _Folding:
         changed = False
         self.paid = self.worth_it()
         for node in self.graph.walk():
-            if self.foldable(node):
-                changed |= self.fold(node)
+            body = spelt(node) if isinstance(node.op, Whole) and all(map(self.is_known, node.operands)) else []
+            changed |= bool(body)
+            for each in body or (node,):
+                if each.graph is not None and self.foldable(each):
+                    changed |= self.fold(each)
         if self.lazy:
             self.materialize()
         if changed:
             settle(self.graph)
 
-    def known(self, value: Value) -> bool:
-        return value.producer in self.lazy or value.weight is not None
+    def is_known(self, value: Value | None) -> bool:
+        return value is None or value.producer in self.lazy or value.weight is not None
 
     def foldable(self, node: Node) -> bool:
         return (
             node.op.is_function
             and not node.op.is_constant
             and not node.regions
-            and all(operand is None or self.known(operand) for operand in node.operands)
+            and all(map(self.is_known, node.operands))
             and all(isinstance(result.type, Tensor) for result in node.results)
             and not any(value.__class__ is Symbol for value in node.attrs.values())
         )

@@ -36,7 +36,7 @@ class SpellOut:
         """Spells out, in nested graphs too."""
         changed = False
         for node in graph.walk():
-            if isinstance(node.op, Whole) and not (self.stays(node) and self._is_long(node)) and _spelt(node):
+            if isinstance(node.op, Whole) and not (self.stays(node) and self._is_long(node)) and spelt(node):
                 self.counts[node.attrs["name"]] += 1
                 changed = True
         if changed:
@@ -44,21 +44,26 @@ class SpellOut:
 
     def _is_long(self, node: Node) -> bool:
         (body,) = node.regions
-        nodes = needed(body.nodes, body.outputs)
-        return len(nodes) > 1 or not all(map(self.takes, nodes))
+        ends = [value for value, result in zip(body.outputs, node.results, strict=True) if result.uses]
+        nodes = needed(body.nodes, ends)
+        sized = len(ends) > 1 and any(True for each in nodes for _ in each.symbols())  # nodes more, for the sizes
+        return len(nodes) > 1 or sized or not all(map(self.takes, nodes))
 
 
-def _spelt(node: Node) -> bool:
-    """Puts the body in the place of a node, where the types agree."""
+def spelt(node: Node) -> list[Node]:
+    """Puts the body in the place of a node, where the types agree, and gives its nodes."""
     assert node.graph is not None
+    graph, previous = node.graph, node.previous
     values = decompose(node)
     assert values is not None
     for old, new in zip(node.results, values, strict=True):
         agree = disagreement(old, new) is None or _same_sizes(node.graph.symbols, old.type, new.type)
         if old.uses and not agree:  # of one without uses a size may be used
-            return False
+            graph.erase_between(previous, node)
+            return []
+    made = graph.between(previous, node)
     node.replace_by(values)
-    return True
+    return made
 
 
 def _same_sizes(symbols: Symbols, old: Type, new: Type) -> bool:

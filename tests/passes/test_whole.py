@@ -127,3 +127,29 @@ def test_what_onnxruntime_has_otherwise_is_spelt_out(text: str, runs: list[list[
         x = np.array(each, np.float32)
         wanted = isthmus.compile(proto, target="reference")(x)["y"]
         np.testing.assert_array_equal(isthmus.compile(proto)(x)["y"], wanted)
+
+
+PADDED = """(float[N, 5] x) => (float[N, M] y) <
+    int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[3] zeros = {0, 0, 0}, float half = {0.5}
+> {
+    s = Shape(x) w = Slice(s, one, two) f = Cast<to = 1>(w) m = ReduceMax<keepdims = 0>(f, zero) h = Mul(m, half) c = Ceil(h)
+    i = Cast<to = 7>(c) u = Unsqueeze(i, zero) p = Concat<axis = 0>(zeros, u) z = Pad(x, p) t = Shape(z) e = Exp(z) y = Reshape(e, t)
+}"""
+
+
+def test_a_size_that_is_worked_out_in_floats_is_a_number_once_that_is_folded() -> None:
+    net = isthmus.compile(model(PADDED, 18), keep_ops=True)
+    assert net.artefact.op_counts == {"Pad": 1, "Exp": 1}  # type: ignore[attr-defined]
+    assert str(net.graph.outputs[0].type) == "f32[N, 8]"
+    assert isthmus.compile(net.artefact.model, keep_ops=True).artefact.node_count == 2  # type: ignore[attr-defined]
+
+
+def test_two_of_the_same_are_one() -> None:
+    text = "(float[A, B] x) => (int64[2, C] y, int64[2, D] z) { p = NonZero(x) q = NonZero(x) y = Neg(p) z = Abs(q) }"
+    assert isthmus.compile(model(text)).artefact.op_counts["NonZero"] == 1  # type: ignore[attr-defined]
+
+
+def test_two_draws_stay_two() -> None:
+    text = "(float[A, B] x) => (float y, float z) { p = RandomNormalLike(x) q = RandomNormalLike(x) y = Neg(p) z = Abs(q) }"
+    counts = isthmus.compile(model(text), keep_ops=True).artefact.op_counts  # type: ignore[attr-defined]
+    assert counts["RandomNormalLike"] == 2
