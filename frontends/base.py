@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -67,8 +67,8 @@ class Captured(ABC):
         perhaps_empty: sizes that nobody gave a least one, and for which the graph holds down to 0. Where a target has a
             worse form for what may be empty, or none, they may be taken to be 1 at least.
         integers: the symbols that are the integer in an input of one element, and the place of that input.
-        growth: the part of its weights by which the model may grow for constants in place of what computes them: nothing, where
-            it comes from a file, which is not to grow; None where it does not matter.
+        growth: tells, of the graph as it is by then, by how many bytes it may grow for constants in place of what computes
+            them, where the model comes from a file, which is not to grow; None where it does not matter.
     """
 
     graph: Graph
@@ -82,7 +82,7 @@ class Captured(ABC):
     weights: Sequence[Weight] = ()
     perhaps_empty: Sequence[Symbol] = ()
     integers: Mapping[Symbol, int] = field(default_factory=dict)
-    growth: float | None = None
+    growth: Callable[[Graph], int] | None = None
 
     @abstractmethod
     def check(self) -> None:

@@ -9,7 +9,7 @@ from isthmus.passes.cse import CommonSubexpressions
 from isthmus.passes.dead_code import DeadCode
 from isthmus.passes.dims import DimArithmetic
 from isthmus.passes.driver import Pass, PassRecord, Phase, Pipeline, count_nodes, flatten, run_pass, run_passes
-from isthmus.passes.fold import GROWTH, Fold
+from isthmus.passes.fold import GROWTH, Fold, Growth
 from isthmus.passes.fuse import Fuse
 from isthmus.passes.legalize import Target, legalize
 from isthmus.passes.rewrite import Rewriting
@@ -24,11 +24,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-def default_pipeline(growth: float = GROWTH, takes: Callable[[Node], bool] = lambda node: True) -> Pipeline:
+def default_pipeline(growth: Growth = GROWTH, takes: Callable[[Node], bool] = lambda node: True) -> Pipeline:
     """What happens to a graph between a frontend and legalization, as phases of new passes.
 
     Args:
-        growth: the part of its weights by which a model may grow for constants in place of nodes that compute them; see `Fold`.
+        growth: the part of its weights (or what tells the bytes) by which a model may grow for constants in place of nodes that
+            compute them; see `Fold`.
         takes: whether the target takes a node as it is; see `SpellOut`.
     """
     return (
@@ -52,11 +53,11 @@ def default_pipeline(growth: float = GROWTH, takes: Callable[[Node], bool] = lam
     )
 
 
-def default_passes(growth: float = GROWTH, takes: Callable[[Node], bool] = lambda node: True) -> list[Pass]:
+def default_passes(growth: Growth = GROWTH, takes: Callable[[Node], bool] = lambda node: True) -> list[Pass]:
     """The passes of `default_pipeline`, in order."""
     return flatten(default_pipeline(growth, takes))
 
 
-def cleanup_passes(growth: float = GROWTH) -> list[Pass]:
+def cleanup_passes(growth: Growth = GROWTH) -> list[Pass]:
     """New passes for a graph that was just legalized: they only remove nodes or make constants of them, so it stays legal."""
     return [Fold(growth), CommonSubexpressions(), DeadCode()]

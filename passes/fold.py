@@ -10,7 +10,7 @@ made from, run only while the weight is written. A chain of folded nodes makes o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, TypeAlias
@@ -36,6 +36,7 @@ EAGER_ELEMENTS: Final = 1024
 """Results up to this many elements are computed at once."""
 FREE_BYTES: Final = 256
 """What a constant may take without replacing others: less than the node that made it takes in a file, names included."""
+Growth: TypeAlias = "float | Callable[[Graph], int]"
 GROWTH: Final = 1 / 32
 """A model may grow by this part of its weights for the sake of nodes that go together."""
 MOST_BYTES: Final = 1 << 28
@@ -133,12 +134,12 @@ class Fold:
     Nodes that hang together are folded, too, as long as all that does not make the weights grow by more than a part of them.
 
     Args:
-        growth: that part.
+        growth: that part; or what tells by how many bytes, asked when that matters.
     """
 
     name = "fold"
 
-    def __init__(self, growth: float = GROWTH) -> None:
+    def __init__(self, growth: Growth = GROWTH) -> None:
         self.growth = growth
         self.counts: Counter[str] = Counter()
 
@@ -148,7 +149,7 @@ class Fold:
 
 
 class _Folding:
-    def __init__(self, graph: Graph, counts: Counter[str], growth: float) -> None:
+    def __init__(self, graph: Graph, counts: Counter[str], growth: Growth) -> None:
         self.graph = graph
         self.growth = growth
         self.counts = counts
@@ -235,7 +236,7 @@ class _Folding:
         paid: set[Node] = set()
         if not members:
             return paid
-        left = int(self.held * self.growth)
+        left = self.growth(self.graph) if callable(self.growth) else int(self.held * self.growth)
         for nodes in members.values():
             inside: set[Any] = set(nodes)
             made = [result for node in nodes for result in node.results if any(user not in inside for user, _ in result.uses)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ from isthmus.frontends.onnx.original import Original
 from isthmus.frontends.onnx.strict import refuse_what_is_assumed
 from isthmus.ir.dims import Dim, evaluate, hint, symbols
 from isthmus.ir.errors import FileError, UsageError
-from isthmus.ir.graph import Value, type_symbols
+from isthmus.ir.graph import Graph, Value, type_symbols
 from isthmus.ir.types import Tensor, Type
 
 MOST_MADE_UP: Final = 1 << 30
@@ -60,14 +60,23 @@ class OnnxCaptured(Captured):
 
     def op_counts(self) -> dict[str, int]:
         """How many nodes the file has of each op, those in functions and nested graphs included."""
-        found: Counter[str] = Counter()
+        return dict(Counter(node.op_type for node in self._nodes()))
+
+    def _nodes(self) -> Iterator[Any]:
         work = [self.original.proto.graph, *self.original.proto.functions]
         while work:
             for node in work.pop().node:
-                found[node.op_type] += 1
+                yield node
                 for each in node.attribute:
                     work += [*each.graphs, *([each.g] if each.HasField("g") else ())]
-        return dict(found)
+
+    def spare(self, graph: Graph) -> int:
+        """By how many bytes constants may grow so that the file does not: half of what the nodes took in it that are gone, less
+        what constants have grown by meanwhile."""
+        sizes = [node.ByteSize() for node in self.original.proto.graph.node if node.op_type != "Constant"]
+        gone = len(sizes) - sum(not node.op.is_constant for node in graph.walk())
+        grown = sum(weight.nbytes for weight in graph.weights()) - sum(weight.nbytes for weight in self.weights)
+        return max(0, gone * sum(sizes) // max(2 * len(sizes), 1) - max(0, grown))
 
     def flatten(self, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None) -> list[Array]:
         names = self.original.inputs
@@ -202,8 +211,9 @@ def capture(
     notes += _changes(proto)
     captured = OnnxCaptured(
         graph, _renamed(names, input_names, "input"), _renamed(imported.output_names, output_names, "output"), notes,
-        {"import": time.perf_counter() - began}, weights=list(graph.weights()), growth=0.0,
+        {"import": time.perf_counter() - began}, weights=list(graph.weights()),
     )  # fmt: skip
+    captured.growth = captured.spare
     captured.imported, captured.original, captured.files = imported, Original(proto, path, names, files), files
     # A file says no least sizes; what its ops give for no elements is what the same ops will give.
     sizes = {symbol: None for value in graph.inputs for symbol in type_symbols(value.type)}

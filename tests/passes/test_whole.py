@@ -133,7 +133,8 @@ PADDED = """(float[N, 5] x) => (float[N, M] y) <
     int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[3] zeros = {0, 0, 0}, float half = {0.5}
 > {
     s = Shape(x) w = Slice(s, one, two) f = Cast<to = 1>(w) m = ReduceMax<keepdims = 0>(f, zero) h = Mul(m, half) c = Ceil(h)
-    i = Cast<to = 7>(c) u = Unsqueeze(i, zero) p = Concat<axis = 0>(zeros, u) z = Pad(x, p) t = Shape(z) e = Exp(z) y = Reshape(e, t)
+    i = Cast<to = 7>(c) u = Unsqueeze(i, zero) p = Concat<axis = 0>(zeros, u) z = Pad(x, p)
+    t = Shape(z) e = Exp(z) y = Reshape(e, t)
 }"""
 
 
@@ -153,3 +154,16 @@ def test_two_draws_stay_two() -> None:
     text = "(float[A, B] x) => (float y, float z) { p = RandomNormalLike(x) q = RandomNormalLike(x) y = Neg(p) z = Abs(q) }"
     counts = isthmus.compile(model(text), keep_ops=True).artefact.op_counts  # type: ignore[attr-defined]
     assert counts["RandomNormalLike"] == 2
+
+
+@pytest.mark.parametrize("folds", [True, False])
+def test_constants_grow_by_no_more_than_what_went(folds: bool) -> None:
+    """A table is worked out where many nodes are gone, by which the file had more to lose."""
+    chain = " ".join(f"x{place + 1} = Identity(x{place})" for place in range(60 if folds else 1))
+    size = 24 if folds else 240
+    text = f"""(float[N, {size}] x0) => (float[N, {size}] y) <float[1] one = {{1.0}}, int64[1] n = {{{size}}}> {{
+        {chain} t = Expand(one, n) u = CumSum(t, zero) v = Sin(u) y = Add(x{60 if folds else 1}, v) }}"""
+    proto = model(text.replace("<float[1] one", "<int64 zero = {0}, float[1] one"), 18)
+    net = isthmus.compile(proto, keep_ops=True)
+    assert (net.artefact.node_count == 1) == folds
+    assert not folds or net.artefact.model.ByteSize() <= proto.ByteSize()  # type: ignore[attr-defined]
