@@ -111,6 +111,25 @@ def _pad(b: Builder, node: Node, x: Value, value: Value | None) -> Any:
     return x
 
 
+@lowers("dynamic_reshape", below=14)
+def _dynamic_reshape(b: Builder, node: Node, x: Value, shape: Value) -> Any:
+    """To sizes that are data and may be 0: what -1 stands for is worked out, then as `_reshape`."""
+    sizes, dtype, count = node.result.tensor.shape, x.tensor.dtype, product(x.tensor.shape or ())
+    if node.attrs["keep"] or sizes is None:
+        return None
+    others = b.maximum(b.neg(b.reduce_prod(shape, axes=[0])), 1)
+    shape = b.where(b.lt(shape, 0), b.div(b.size(count), others), shape)
+    larger = b.maximum(shape, 1)
+    missing = b.sub(b.reduce_prod(larger, axes=[0], keepdims=True), b.reduce_prod(shape, axes=[0], keepdims=True))
+    nothing = b.dynamic_expand(b.constant(np.zeros(1, dtype.numpy), dtype), missing)
+    filled = b.dynamic_reshape(b.concat([b.reshape(x, shape=[count]), nothing], axis=0), larger, keep=True)
+    elsewhere = {symbol for symbol, (value, _) in b.graph.root.binders().items() if value is not node.result}
+    for axis, dim in enumerate(sizes):
+        if not isinstance(dim, int) and dim.symbol is not None and dim.symbol not in elsewhere:
+            b.bind(b.gather(shape, b.constant(np.int64(axis))), symbol=dim.symbol)
+    return b.slice(filled, axes=range(len(sizes)), starts=[0] * len(sizes), ends=sizes, steps=[1] * len(sizes))
+
+
 @lowers("reshape", below=14)
 def _reshape(b: Builder, node: Node, x: Value) -> Any:
     """To sizes that may be 0, where a 0 says something else: filled up to a size of 1 at least, then cut."""

@@ -59,6 +59,9 @@ def _rows(source: Sequence[Dim] | None, target: Sequence[Dim]) -> int:
 
 @emits("dynamic_reshape")
 def _dynamic_reshape(e: Emitter, node: Node, x: str, shape: str) -> Any:
+    zeros = not node.attrs["keep"] and bounds(product(shape_of(node)))[0] < 1
+    if zeros and e.opset < 14:
+        refuse("a size that is data and may be 0 needs opset 14")
     return e.op("Reshape", x, shape, allowzero=1 if e.opset >= 14 and not node.attrs["keep"] else None)
 
 

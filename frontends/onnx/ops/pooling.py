@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from isthmus.frontends.onnx.conversion import Conversion
-from isthmus.frontends.onnx.ops.windows import Windows, lowest, slid, windows
+from isthmus.frontends.onnx.ops.windows import Windows, check_fit, lowest, slid, windows
 from isthmus.frontends.onnx.sizes import sizes as sizes_of
 from isthmus.frontends.onnx.table import converts
 from isthmus.ir import dtypes
@@ -25,6 +25,7 @@ def max_pool(
 ) -> Any:  # fmt: skip
     """The greatest element of each window and, where asked for, its index among all of the input's elements."""
     found = windows(c, x, list(kernel_shape or ()), strides, pads, dilations, auto_pad)
+    check_fit(c, x, found, bool(ceil_mode))
     shape, begins = c.shape(x), found.begins
     x, numbers = found.fixed(c, x, lowest(x))
     more: dict[str, Any] = {
@@ -66,6 +67,7 @@ def average_pool(
 ) -> Any:  # fmt: skip
     """The mean of each window; the padding counts where that is asked for."""
     found = windows(c, x, list(kernel_shape or ()), strides, pads, dilations, auto_pad)
+    check_fit(c, x, found, bool(ceil_mode))
     plain = set(found.dilations) == {1}
     if plain and all(isinstance(pad, int) for pad in found.pads):
         count_include_pad = count_include_pad or found.pads == [0] * len(found.pads)
@@ -103,6 +105,7 @@ def lp_pool(
 ) -> Any:  # fmt: skip
     """The p-norm of each window."""
     found = windows(c, x, list(kernel_shape or ()), strides, pads, dilations, auto_pad)
+    check_fit(c, x, found, bool(ceil_mode))
     return _root(c, _sums(c, _power(c, x, p), found, bool(ceil_mode)), p)
 
 

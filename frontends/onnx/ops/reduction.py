@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,7 +12,7 @@ from isthmus.frontends.onnx.conversion import Conversion
 from isthmus.frontends.onnx.sizes import places, sizes
 from isthmus.frontends.onnx.table import converts
 from isthmus.ir import dtypes
-from isthmus.ir.dims import Dim, product, same
+from isthmus.ir.dims import Dim, bounds, product, same
 from isthmus.ir.graph import Value
 
 
@@ -141,10 +142,20 @@ def cumulative(c: Conversion, x: Value, axis: Value, *, exclusive: int = 0, reve
 _KIN: Final[dict[str, Callable[[Conversion, Value, int], Any]]] = {
     "Softmax": lambda c, x, axis: c.b.softmax(x, axis=axis),
     "LogSoftmax": lambda c, x, axis: c.b.log_softmax(x, axis=axis),
-    "Hardmax": lambda c, x, axis: c.b.one_hot(
-        c.b.argmax(x, axis=axis), depth=c.shape(x)[axis], axis=axis, dtype=x.tensor.dtype
-    ),
+    "Hardmax": lambda c, x, axis: _hardmax(c, x, axis),
 }
+
+
+def _hardmax(c: Conversion, x: Value, axis: int) -> Any:
+    """1 at the first of the greatest; nothing where there is none, for which a least one stands at the end."""
+    size, before = c.shape(x)[axis], [0] * c.rank(x)
+    if size.__class__ is int and size == 0:
+        return x
+    found = x
+    if bounds(size)[0] < 1:
+        after = [int(place == axis) for place in range(c.rank(x))]
+        found = c.b.pad(x, c.b.constant(-math.inf, x.tensor.dtype), before=before, after=after)
+    return c.b.one_hot(c.b.argmax(found, axis=axis), depth=size, axis=axis, dtype=x.tensor.dtype)
 
 
 @converts(*_KIN, since=13)

@@ -119,8 +119,9 @@ def _cut(c: Conversion, x: Value, axes: list[int], ends: list[tuple[Dim, Dim]], 
     lows, highs = [], []
     for (start, end), step in zip(ends, steps, strict=True):
         first, last = (start, end) if step > 0 else (end + 1, start + 1)
-        lows.append(first if step > 0 else minimum(first, last))
-        highs.append(maximum(first, last) if step > 0 else last)
+        lows.append(first)
+        # Walking backwards, the size is written so that it is never below 0 as it stands: what turns it round counts it.
+        highs.append(maximum(first, last) if step > 0 else first + maximum(last - first, 0))
     back = [axis for axis, step in zip(axes, steps, strict=True) if step < 0]
     if not back:
         return b.slice(x, axes=axes, starts=lows, ends=highs, steps=steps)

@@ -10,6 +10,7 @@ import numpy as np
 
 from isthmus.frontends.onnx.conversion import Conversion
 from isthmus.ir.dims import Dim, ceildiv, maximum
+from isthmus.ir.errors import Refusal, UnsupportedError
 from isthmus.ir.graph import Value
 
 
@@ -85,6 +86,22 @@ def windows(
     elif auto_pad != "NOTSET":
         raise c.malformed(f"there is no auto_pad {auto_pad}")
     return found
+
+
+def check_fit(c: Conversion, x: Value, found: Windows, ceil_mode: bool) -> None:
+    """Asks for room for one window of a pool at least.
+
+    Raises:
+        UnsupportedError: there is none. By the standard the result then has a size of 0 or less; onnxruntime gives nothing, or
+            a window that is cut off, or fails, as the stride and what is missing would have it.
+    """
+    sides = zip(c.shape(x)[2:], found.spans(), found.begins, found.ends, found.strides, strict=True)
+    for size, span, begin, end, stride in sides:
+        wide = size + begin + end
+        if isinstance(wide, int) and isinstance(span, int) and wide - span < (1 - stride if ceil_mode else 0):
+            why = "a window is larger than the padded input, and a result of no windows is not carried over"
+            refusal = Refusal(why, op=c.proto.op_type, location=c.b.location, expected=f"at least {span}", found=str(wide))
+            raise UnsupportedError("1 operation cannot be carried over", [refusal])
 
 
 def slid(c: Conversion, y: Value) -> Value:

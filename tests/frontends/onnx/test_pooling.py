@@ -9,6 +9,7 @@ import pytest
 from onnx_models import agrees, f32, model, node, same, text
 
 import isthmus
+from isthmus.errors import UnsupportedError
 
 SHAPES = [(1, 2, 7, 9), (2, 2, 6, 8), (1, 2, 5, 12)]
 WINDOWS = [
@@ -137,3 +138,18 @@ def test_symbolic_padding_is_put_around_first() -> None:
             "\"SAME_UPPER\">(x) }"))
     assert "pad(" in found
     assert "max_pool(" in found
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("attributes", ["kernel_shape = [3, 3]", "kernel_shape = [3, 3], strides = [3, 3]",
+        "kernel_shape = [5, 3], pads = [1, 1, 1, 1]"])  # fmt: skip
+def test_a_window_larger_than_what_it_slides_over(op: str, attributes: str) -> None:
+    """The standard allows the file, and its result has no elements or fewer."""
+    made = model(f"(float[1, 1, 2, 9] x) => (float y) {{ y = {node(op, 'x', attributes)} }}", 18)
+    with pytest.raises(UnsupportedError, match="a window is larger than the padded input"):
+        isthmus.compile(made)
+
+
+def test_a_window_that_is_cut_off() -> None:
+    agrees(model("(float[1, 1, 2, 2] x) => (float y) "
+                 "{ y = MaxPool<kernel_shape = [3, 3], strides = [2, 2], ceil_mode = 1>(x) }"), [f32(1, 1, 2, 2)])  # fmt: skip

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from onnx_models import agrees, f32, i64, model
 
+import isthmus
+
 REDUCTIONS = ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"]
 
 
@@ -80,3 +82,18 @@ def test_softmax(name: str) -> None:
         agrees(model(f"(float[N, 3, M] x) => (float y) {{ y = {name}<axis = {axis}>(x) }}", 11), [f32(2, 3, 4)])
     agrees(model(f"(float[N, 3, M] x) => (float y) {{ y = {name}(x) }}", 9), [f32(2, 3, 4)])
     agrees(model(f"(float[N, 3, M] x) => (float y) {{ y = {name}(x) }}"), [f32(2, 3, 4)])
+
+
+@pytest.mark.parametrize(("size", "opset"), [("0", 13), ("N", 13), ("2, 0", 11)])
+def test_the_places_of_the_greatest_of_nothing(size: str, opset: int) -> None:
+    proto = model(f"(float[{size}] x) => (float y) {{ y = Hardmax<axis = -1>(x) }}", opset)
+    x = f32(*(int(each) for each in size.replace("N", "0").split(",")))
+    agrees(proto, [x])
+    assert isthmus.compile(proto, opset=9)(x)["y"].shape == x.shape
+
+
+def test_the_places_of_the_greatest_of_perhaps_nothing() -> None:
+    net = isthmus.compile(model("(float[N] x) => (float y) { y = Hardmax<axis = 0>(x) }", 13), opset=9)
+    for x in ([1, 3, 3], [-np.inf, -np.inf], []):
+        found = net(np.array(x, np.float32))["y"].tolist()
+        assert found == [float(index == (np.argmax(x) if x else -1)) for index in range(len(x))]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx_models import agrees, f32, i64, imported, model, text
+from onnx_models import agrees, f32, i64, imported, model, same, text
 
 import isthmus
-from isthmus.errors import FileError
+from isthmus.errors import FileError, UsageError
 from isthmus.ir import parse
 
 
@@ -103,6 +103,20 @@ def test_a_shape_that_is_data_may_keep_sizes_and_leave_one_open() -> None:
     agrees(proto, [f32(2, 3, 4), i64(0, -1, 2)], [f32(1, 3, 4), i64(4, 0, 1)], [f32(2, 3, 4), i64(-1, 1, 0)])
     agrees(model("(float[N] x, int64[2] s) => (float y) { y = Reshape<allowzero = 1>(x, s) }"), [f32(0), i64(5, 0)])
     agrees(model("(float[1, 1] x, int64[0] s) => (float y) { y = Reshape(x, s) }"), [f32(1, 1), i64()])
+
+
+@pytest.mark.parametrize("opset", [8, 9, 13])
+def test_a_zero_that_is_data_is_a_size_of_0_at_older_opsets_too(opset: int) -> None:
+    """There ONNX itself would have it copy a size."""
+    proto = model("(float[N, K] x, int64[2] s) => (float y) { y = Reshape<allowzero = 1>(x, s) }")
+    net = isthmus.compile(proto, opset=opset, strict=True)
+    for sizes, shape in (((3, 0), (0, 0)), ((3, 0), (0, 5)), ((0, 3), (-1, 2)), ((2, 3), (3, 2)), ((2, 3), (6, -1))):
+        x = f32(*sizes)
+        same(net(x, i64(*shape))["y"], x.reshape(shape))
+    net = isthmus.compile(proto, opset=opset)  # which takes for granted that there is something
+    same(net(f32(2, 3), i64(3, 2))["y"], f32(2, 3).reshape(3, 2))
+    with pytest.raises(UsageError, match="the size K is out of its range"):
+        net(f32(3, 0), i64(0, 0))
 
 
 def test_reshape_whose_shape_is_an_attribute() -> None:

@@ -204,3 +204,13 @@ def test_walks_whose_bounds_are_data(step: str) -> None:
     bounds = itertools.product((-9, -2, 0, 3), (-9, -1, 9), (-3, -1, 2) if given else (None,))
     agrees(proto, *([f32(size), *(np.array([each]) for each in bound if each is not None)]
                     for size, bound in itertools.product((1, 4), bounds)))  # fmt: skip
+
+
+@pytest.mark.parametrize(("start", "end", "step"), [(5, 1, -1), (-2, 1, -2), (7, -3, -1), (0, 3, -1)])
+def test_open_sizes_are_walked_backwards_at_every_opset(start: int, end: int, step: int) -> None:
+    proto = _slice(start, end, step, size="N")
+    for opset in (8, 9, 13):
+        net = isthmus.compile(proto, opset=opset)
+        for size in (1, 3, 4, 8):
+            x = f32(size, 2)
+            assert np.array_equal(net(x)["y"], x[max(start, -size) : end : step]), (opset, size)
