@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from isthmus.ir.builder import Builder
-from isthmus.ir.dtypes import i64
+from isthmus.ir.dtypes import bool_, i64
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.ops.linalg import plain_equation
 from isthmus.ir.ops.resize import is_ratio
 from isthmus.ir.shape_values import elements
 from isthmus.passes.matcher import Match
-from isthmus.passes.rules import on, refuse, rule, sole_producer
+from isthmus.passes.rules import Rule, on, refuse, rule, sole_producer
 
 
 @on("floor", "ceil", "round", "trunc")
@@ -116,6 +117,20 @@ def _(b: Builder, m: Match) -> Any:
     return m.y if m.x.tensor.dtype.is_integer else refuse("it would be rounded otherwise")
 
 
+@partial(Rule, keep=True)
+def chosen(p: Any, cond: Any, x: Any, y: Any, *, attrs: Any) -> Any:
+    """``c * x + (1 - c) * y`` of integers, where c is 1 for what is true and 0 for what is not."""
+    picked = p.cast(cond, attrs=attrs)
+    return picked * x + (1 - picked) * y
+
+
+@chosen.becomes
+def _(b: Builder, m: Match) -> Any:
+    if m.cond.tensor.dtype is not bool_ or not m.x.tensor.dtype.is_integer:
+        return refuse("it is no choice of integers")
+    return b.where(m.cond, m.x, m.y)
+
+
 @on("sub")
 def counted_from(b: Builder, node: Node) -> Any:
     """A size less places that are counted from 0: counted from there, the other way."""
@@ -132,5 +147,5 @@ def counted_from(b: Builder, node: Node) -> Any:
 
 FORMS: Final = (
     whole_already, along_no_axis, rounded_up_to_the_same, no_padding_to_leave_out, scales_that_sizes_tell, all_of_them,
-    either_notation, equations, counted_down, taken_twice, counted_from,
+    either_notation, equations, counted_down, taken_twice, chosen, counted_from,
 )  # fmt: skip

@@ -8,6 +8,37 @@ from golden import check
 from isthmus.passes import Canonicalize, DeadCode
 
 GOLDEN = {
+    "choices of integers": (
+        """
+        graph @main(%c: bool[2, 1], %x: i64[3], %y: i64[2, 3], %v: f32[3]) {
+          %one: i64[] = constant() {value=weight<i64[] [1]>}
+          %0: i64[2, 1] = cast(%c) {dtype=i64}
+          %1: i64[2, 3] = mul(%0, %x)
+          %2: i64[2, 1] = sub(%one, %0)
+          %3: i64[2, 3] = mul(%2, %y)
+          %4: i64[2, 3] = add(%1, %3)
+          %real: f32[] = constant() {value=weight<f32[] [1.0]>}
+          %5: f32[2, 1] = cast(%c) {dtype=f32}
+          %6: f32[2, 3] = mul(%5, %v)
+          %7: f32[2, 1] = sub(%real, %5)
+          %8: f32[2, 3] = mul(%7, %v)
+          %9: f32[2, 3] = add(%6, %8)
+          return %4, %9
+        }
+        """,
+        """
+        graph @main(%c: bool[2, 1], %x: i64[3], %y: i64[2, 3], %v: f32[3]) {
+          %0: i64[2, 3] = where(%c, %x, %y)
+          %real: f32[] = constant() {value=weight<f32[] [1.0]>}
+          %1: f32[2, 1] = cast(%c) {dtype=f32}
+          %2: f32[2, 3] = mul(%1, %v)
+          %3: f32[2, 1] = sub(%real, %1)
+          %4: f32[2, 3] = mul(%3, %v)
+          %5: f32[2, 3] = add(%2, %4)
+          return %0, %5
+        }
+        """,
+    ),
     "scales that sizes tell": (
         """
         symbol N
