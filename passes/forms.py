@@ -124,11 +124,18 @@ def chosen(p: Any, cond: Any, x: Any, y: Any, *, attrs: Any) -> Any:
     return picked * x + (1 - picked) * y
 
 
+@chosen.or_
+def _one_or(p: Any, cond: Any, y: Any, *, attrs: Any) -> Any:
+    picked = p.cast(cond, attrs=attrs)
+    return picked + (1 - picked) * y
+
+
 @chosen.becomes
 def _(b: Builder, m: Match) -> Any:
-    if m.cond.tensor.dtype is not bool_ or not m.x.tensor.dtype.is_integer:
+    dtype = m.y.tensor.dtype
+    if m.cond.tensor.dtype is not bool_ or not dtype.is_integer:
         return refuse("it is no choice of integers")
-    return b.where(m.cond, m.x, m.y)
+    return b.where(m.cond, b.constant(1, dtype) if m.x is None else m.x, m.y)
 
 
 @on("sub")

@@ -16,6 +16,7 @@ GOLDEN = {
           %1: i64[2, 3] = mul(%0, %x)
           %2: i64[2, 1] = sub(%one, %0)
           %3: i64[2, 3] = mul(%2, %y)
+          %alone: i64[2, 3] = add(%0, %3)
           %4: i64[2, 3] = add(%1, %3)
           %real: f32[] = constant() {value=weight<f32[] [1.0]>}
           %5: f32[2, 1] = cast(%c) {dtype=f32}
@@ -23,19 +24,21 @@ GOLDEN = {
           %7: f32[2, 1] = sub(%real, %5)
           %8: f32[2, 3] = mul(%7, %v)
           %9: f32[2, 3] = add(%6, %8)
-          return %4, %9
+          return %4, %9, %alone
         }
         """,
         """
         graph @main(%c: bool[2, 1], %x: i64[3], %y: i64[2, 3], %v: f32[3]) {
-          %0: i64[2, 3] = where(%c, %x, %y)
+          %0: i64[] = constant() {value=weight<i64[] [1]>}
+          %alone: i64[2, 3] = where(%c, %0, %y)
+          %1: i64[2, 3] = where(%c, %x, %y)
           %real: f32[] = constant() {value=weight<f32[] [1.0]>}
-          %1: f32[2, 1] = cast(%c) {dtype=f32}
-          %2: f32[2, 3] = mul(%1, %v)
-          %3: f32[2, 1] = sub(%real, %1)
-          %4: f32[2, 3] = mul(%3, %v)
-          %5: f32[2, 3] = add(%2, %4)
-          return %0, %5
+          %2: f32[2, 1] = cast(%c) {dtype=f32}
+          %3: f32[2, 3] = mul(%2, %v)
+          %4: f32[2, 1] = sub(%real, %2)
+          %5: f32[2, 3] = mul(%4, %v)
+          %6: f32[2, 3] = add(%3, %5)
+          return %1, %6, %alone
         }
         """,
     ),
