@@ -136,6 +136,17 @@ def _along_one(b: Builder, node: Node, x: Value) -> Any:
     return b.reshape(found, shape=node.result.tensor.shape)
 
 
+@_plainer("expand")
+def _repeated(b: Builder, node: Node, x: Value) -> Any:
+    """Axis by axis, as often as it is told."""
+    shape, wanted = x.tensor.shape, ints(node.attrs["shape"])
+    if shape is None or wanted is None or ints(shape) is None:
+        return None
+    aligned = [*[1] * (len(wanted) - len(shape)), *shape]
+    x = x if len(aligned) == len(shape) else b.reshape(x, shape=aligned)
+    return b.tile(x, repeats=[1 if old == new else new for old, new in zip(aligned, wanted, strict=True)])
+
+
 @_plainer("flip")
 def _flip(b: Builder, node: Node, x: Value) -> Any:
     """The places of each axis from the last to the first, where there is a number of them."""

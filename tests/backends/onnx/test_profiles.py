@@ -99,6 +99,7 @@ LACKING: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...], int]] = {
     "a lower triangle": (lambda x: x.tril(1), (X,), 18),
     "log-softmax of large numbers": (lambda x: F.log_softmax(400 * x, 1), (X,), 18),
     "rows of a matrix at known places": (lambda x: x[:, [0, 2, -1], [1, 1, 0]] * 2, (image(2, 3, 6, 8),), 18),
+    "an axis repeated in front of a single one": (lambda x: x.expand(4, 5, 1).exp(), (image(4, 1, 1),), 18),
     "a mean along three axes": (lambda x: x.mean((1, 2, 3)), (CUBE,), 18),
     "the sum of all": (lambda x: x.sum((0, 1), keepdim=True), (image(4, 5),), 18),
     "a mean of a cube": (lambda x: F.adaptive_avg_pool3d(x, 1), (CUBE,), 18),
