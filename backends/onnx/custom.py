@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections import ChainMap
 from collections.abc import Iterator, MutableMapping
-from functools import cache
 from typing import Any
 
 import onnx
@@ -14,6 +13,7 @@ from isthmus.backends.onnx import opsets
 from isthmus.backends.onnx.attributes import plain
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.table import emits, refuse
+from isthmus.backends.onnx.versions import carries, since
 from isthmus.ir.graph import Node
 from isthmus.ir.types import Map, Optional, Sequence, Tensor
 from isthmus.ir.weights import Weight
@@ -39,19 +39,9 @@ def _check_opset(e: Emitter, versions: dict[str, int], domain: str, name: str) -
     opset = versions.get("")
     if domain or opset is None or opset == e.opset:
         return
-    before, after = (since(name, version) for version in (opset, e.opset))
-    if before != after:
-        now = "is not there" if after is None else f"is another at opset {e.opset}"
+    if not carries(name, opset, e.opset):
+        now = "is not there" if since(name, e.opset) is None else f"is another at opset {e.opset}"
         refuse(f"{name} stays as it is in the file, which is of opset {opset}, and {now}")
-
-
-@cache
-def since(name: str, opset: int) -> int | None:
-    """The opset of which an op of the standard is at an opset; None where there is none."""
-    try:
-        return int(onnx.defs.get_schema(name, opset, "").since_version)
-    except onnx.defs.SchemaError:
-        return None
 
 
 def _attribute(e: Emitter, value: Any, outer: dict[str, str | None], versions: dict[str, int]) -> Any:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from isthmus.backends.onnx.custom import named, since
+from isthmus.backends.onnx.custom import named
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.table import emits, refuse
+from isthmus.backends.onnx.versions import carries
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import bounds, product, same
@@ -19,7 +20,7 @@ from isthmus.ir.op import Trait
 def of_whole(e: Emitter, node: Node, inputs: list[str | None]) -> Any:
     """Tries the op that a `whole` is of; it must be the same op at the opset that is written."""
     domain, name, versions = (node.attrs[key] for key in ("domain", "name", "opsets"))
-    if not domain and since(name, versions[""]) != since(name, e.opset):
+    if not domain and not carries(name, versions[""], e.opset):
         refuse(f"{name} of opset {versions['']} is not there at opset {e.opset}")
     found = _native(e, node, inputs)
     if not e.keep_ops:
@@ -60,14 +61,17 @@ def _some(node: Node) -> bool:
 
 
 def _mask_of_keys(node: Node) -> bool:
-    """With a mask, if any, as long as all keys, which nothing else hides; and without scores of what is hidden."""
-    mask, key, past = (_input(node, place) for place in (3, 1, 4))
+    """With a mask, if any, of all queries and all keys, which nothing else hides; and without scores of what is hidden."""
+    mask, query, key, past = (_input(node, place) for place in (3, 0, 1, 4))
     if _given(node, "is_causal") and len(node.results) > 3:
         return False
-    if mask is None or key is None:
+    if mask is None or query is None or key is None:
         return True
     length = key.tensor.shape[-2] + (0 if past is None else past.tensor.shape[-2])  # type: ignore[index]
-    return _input(node, 6) is None and mask.tensor.rank >= 2 and same(mask.tensor.shape[-1], length) is True  # type: ignore[index]
+    if _input(node, 6) is not None or mask.tensor.rank < 2:
+        return False
+    pairs = zip(mask.tensor.shape[-2:], (query.tensor.shape[-2], length), strict=True)  # type: ignore[index]
+    return all(same(*pair) is True for pair in pairs)
 
 
 def _real(node: Node) -> bool:
@@ -80,14 +84,20 @@ def _floats(node: Node) -> bool:
     return x is not None and x.tensor.dtype.is_float
 
 
+def _channels(node: Node) -> bool:
+    known = ((x.tensor.shape or ())[axis] for axis, x in zip((1, 0), node.operands, strict=False) if x is not None)
+    return any(isinstance(size, int) for size in known)
+
+
 _DIVIDES: Final = (_real, "stops where it divides integers by 0, or the least by -1")
 _ROUGH: Final = (lambda node: False, "adds up more roughly than the standard's own tests allow")
 _LAYOUT: Final = (lambda node: not _given(node, "layout"), "takes no batches in front of time")
 _NONE: Final = (_some, "takes no bools of which there are none")
 _ONE_BY_ONE: Final = "takes one scale and zero point for all rows, and no others than one for each column"
 _UNLIKE: Final[dict[str, tuple[Callable[[Node], bool], str]]] = {
-    "Attention": (_mask_of_keys, "takes masks of all keys alone, without lengths, and gives scores of what is hidden"),
+    "Attention": (_mask_of_keys, "takes masks of all rows and keys alone, without lengths, and gives scores of what is hidden"),
     "Bernoulli": (lambda node: False, "may give 0 where 1 is certain"),
+    "CausalConvWithState": (_channels, "runs the standard's function in place of it, which needs to know the channels"),
     "ConvInteger": (lambda node: _elements(node, 3, rank=0), "takes one zero point for all weights"),
     "ConvTranspose": (lambda node: _given(node, "output_shape") is None, "gives no shapes that the convolution does not reach"),
     "DFT": _ROUGH, "STFT": _ROUGH, "Div": _DIVIDES, "Mod": _DIVIDES,

@@ -73,7 +73,7 @@ class OnnxCaptured(Captured):
     def spare(self, graph: Graph) -> int:
         """By how many bytes constants may grow so that the file does not: half of what the nodes took in it that are gone, less
         what constants have grown by meanwhile."""
-        sizes = [node.ByteSize() for node in self.original.proto.graph.node if node.op_type != "Constant"]
+        sizes: list[int] = [node.ByteSize() for node in self.original.proto.graph.node if node.op_type != "Constant"]
         gone = len(sizes) - sum(not node.op.is_constant for node in graph.walk())
         grown = sum(weight.nbytes for weight in graph.weights()) - sum(weight.nbytes for weight in self.weights)
         return max(0, gone * sum(sizes) // max(2 * len(sizes), 1) - max(0, grown))
