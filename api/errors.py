@@ -11,6 +11,7 @@ from isthmus.ir.errors import (
     ParseError,
     Refusal,
     UnavailableError,
+    UnknownSizeError,
     UnsupportedError,
     UsageError,
     VerifyError,
@@ -18,5 +19,5 @@ from isthmus.ir.errors import (
 
 __all__ = [
     "CaptureError", "EvaluationError", "FileError", "InferError", "IsthmusError", "IsthmusWarning", "MismatchError",
-    "ParseError", "Refusal", "UnavailableError", "UnsupportedError", "UsageError", "VerifyError",
+    "ParseError", "Refusal", "UnavailableError", "UnknownSizeError", "UnsupportedError", "UsageError", "VerifyError",
 ]  # fmt: skip

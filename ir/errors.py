@@ -61,6 +61,10 @@ class InferError(IsthmusError):
     """An op was given operands or attributes that its row in the op table does not allow."""
 
 
+class UnknownSizeError(InferError):
+    """What an op gives has a form that hangs on a size which is not known yet."""
+
+
 class VerifyError(IsthmusError):
     """A graph breaks one of the IR's invariants.
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from isthmus.ir import dtypes
 from isthmus.ir.attributes import REQUIRED, Attribute
-from isthmus.ir.dims import Dim, Expr, spread
+from isthmus.ir.dims import Dim, Expr, bounds, spread
 from isthmus.ir.dtypes import DType
-from isthmus.ir.errors import EvaluationError, InferError
+from isthmus.ir.errors import EvaluationError, InferError, UnknownSizeError
 from isthmus.ir.symbols import Symbols
 from isthmus.ir.types import Tensor, Type
 
@@ -234,6 +234,8 @@ class Call:
                 if isinstance(one, int) and self.symbols.same(other, 1) is False:
                     return self.unify(one, other, what)
                 return one
+            if bounds(other)[0] >= 1 and self.symbols.span(one - other)[0] >= 0:  # nor is it larger
+                return one
         try:
             return spread(left, right)
         except InferError:  # it comes to an expression that is too large
@@ -245,8 +247,14 @@ class Call:
 
     def error(self, message: str, *, expected: str | None = None, found: str | None = None) -> InferError:
         """An error about this call."""
-        types = ", ".join("none" if type is None else str(type) for type in self.types)
-        return InferError(message, op=self.op.name, expected=expected, found=found or f"operands ({types})")
+        return InferError(message, op=self.op.name, expected=expected, found=found or self._operands())
+
+    def unknown(self, message: str) -> UnknownSizeError:
+        """An error about this call: it fits as far as is known, and a size that is not known tells what it gives."""
+        return UnknownSizeError(message, op=self.op.name, found=self._operands())
+
+    def _operands(self) -> str:
+        return f"operands ({', '.join('none' if type is None else str(type) for type in self.types)})"
 
 
 def _no_run(graph: Graph, arguments: Sequence[Any]) -> list[Any]:

@@ -269,8 +269,11 @@ def _attention_with_whole_mask(b: Builder, node: Node, q: Value, k: Value, v: Va
     """A mask that only has to be broadcast is expanded; layers that share it share that."""
     if mask is None or not _takes(node) or not _heads_fit(node) or _mask_fits(node, rows=True):
         return _attention_plain(b, node, q, k, v, mask)
-    whole = b.expand(mask, shape=[*shape_of(node, 3)[:-2], shape_of(node)[-2], shape_of(node, 1)[-2]])
-    return b.attention(q, k, v, whole, **node.attrs)
+    own, wanted = shape_of(node, 3), (shape_of(node)[-2], shape_of(node, 1)[-2])
+    pairs = zip(reversed(own), reversed(wanted), strict=False)
+    if any(same(size, 1) is not True and same(size, whole) is not True for size, whole in pairs):
+        return _attention_plain(b, node, q, k, v, mask)  # it may have one row or all
+    return b.attention(q, k, v, b.expand(mask, shape=[*own[:-2], *wanted]), **node.attrs)
 
 
 @lowers("attention")

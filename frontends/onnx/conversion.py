@@ -28,7 +28,7 @@ from isthmus.frontends.onnx.types import Dims
 from isthmus.frontends.onnx.whole import kept_whole
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim
-from isthmus.ir.errors import FileError, InferError
+from isthmus.ir.errors import FileError, InferError, UnknownSizeError
 from isthmus.ir.graph import Graph, Value
 from isthmus.ir.interface import Note
 from isthmus.ir.location import Location
@@ -345,7 +345,8 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
         raise FileError(f"the node is malformed: {error}", op=op_of(proto), location=b.location) from error
     except (Opaque, InferError) as error:
         ends = [value for region in c.regions for value in region.outputs]
-        if isinstance(error, InferError) and all(map(_ranked, [*inputs, *ends])):
+        unknown = isinstance(error, UnknownSizeError)
+        if isinstance(error, InferError) and not unknown and all(map(_ranked, [*inputs, *ends])):
             raise FileError(f"the model is malformed: {error.message}", op=op_of(proto), location=b.location,
                             expected=error.expected, found=error.found) from error  # fmt: skip
         for region in c.regions:
@@ -354,8 +355,8 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
         b.graph.erase_between(before)
         for key in list(model.opaque)[noted:]:
             del model.opaque[key]  # they are within the node
-        ranked = isinstance(error, Opaque) or all(map(_ranked, inputs))
-        reason = str(error) if ranked else "the rank of an input is not known"
+        ranked = unknown or isinstance(error, Opaque) or all(map(_ranked, inputs))
+        reason = error.args[0] if ranked else "the rank of an input is not known"
         return opaque(model, b, proto, inputs, scope, reason, getattr(error, "types", None))
     results = (found,) if isinstance(found, Value) else tuple(found)
     for value in results:
@@ -430,6 +431,8 @@ def call_function(model: Model, b: Builder, proto: Any, inputs: Sequence[Value |
     found = function_of(model, proto, inputs)
     if found is None:
         domain = domain_of(proto)
+        if _kinds(domain, proto.op_type, model.opsets.get(domain, 1))[0] is not None:
+            raise Opaque("no converter is known, and the standard's function for it hangs on what is not known of its inputs")
         if not domain and model.opsets[domain] <= onnx.defs.onnx_opset_version():
             raise FileError(f"opset {model.opsets[domain]} has no op {op_of(proto)}", op=op_of(proto), location=b.location)
         raise Opaque(f"the domain {domain} is not known" if domain else "no converter is known")

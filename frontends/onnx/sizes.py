@@ -99,3 +99,13 @@ def before_cast(counts: Value) -> Value:
     source = node.operands[0] if node is not None and node.op.name == "cast" else None
     indices = source is not None and {source.tensor.dtype, counts.tensor.dtype} <= dtypes.INDEX
     return source if source is not None and indices else counts
+
+
+def repeated(c: Conversion, value: Value, axis: int, count: Dim) -> Value:
+    """What has 1 or `count` elements along an axis, with `count` of them where it is not known to have 1."""
+    own = c.shape(value)[axis]
+    if isinstance(own, int) or c.b.graph.symbols.same(own, count) is True:
+        return value
+    b = c.b
+    made: Value = b.gather(value, b.mod(b.arange(stop=count), b.size(own)), axis=axis)
+    return made

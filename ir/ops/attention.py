@@ -45,6 +45,14 @@ def scale_of(width: int) -> float:
     return 1 / math.sqrt(max(width, 1))
 
 
+def _masked(call: Call, size: Dim, own: Dim) -> Dim:
+    """A size of the scores once they are masked: as it is where the mask's own is known to be no larger."""
+    unknown = not isinstance(size, int) or not isinstance(own, int)
+    if unknown and not call.symbols.joins and call.symbols.span(size - own)[0] >= 0:
+        return size
+    return call.broadcast((size,), (own,))[0]
+
+
 @register
 class Attention(Op):
     """``softmax(q @ k^T * scale + mask) @ v`` for ``q[..., L, E]``, ``k[..., S, E]``, ``v[..., S, Ev]``.
@@ -73,13 +81,14 @@ class Attention(Op):
         if call.types[3] is not None:
             if call.dtype(3) is not bool_ and call.dtype(3) is not call.dtype(0):
                 raise call.error("mask must be bool or of the dtype of q", found=str(call.types[3]))
-            scores = (*lead, q[-2], keys)
-            whole = call.broadcast(scores, call.shape(3))
-            if len(whole) > len(scores):
+            scores, mask = (*lead, q[-2], keys), call.shape(3)
+            if len(mask) > len(scores):
                 raise call.error("mask has more axes than the scores", expected=str(list(scores)), found=str(call.types[3]))
+            padded = (*[1] * (len(scores) - len(mask)), *mask)
+            whole = [_masked(call, *pair) for pair in zip(scores, padded, strict=True)]
             call.unify(whole[-2], q[-2], "the rows of mask and q")
             call.unify(whole[-1], keys, "the columns of mask and the length of k")
-            lead = whole[:-2]
+            lead = tuple(whole[:-2])
         return (Tensor(call.dtype(0), (*lead, q[-2], v[-1])),)
 
     def evaluate(self, call: Call, *operands: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from isthmus.ir.attributes import INT, choice
 from isthmus.ir.dims import Dim, bounds, product
 from isthmus.ir.dtypes import i64
-from isthmus.ir.op import Call, Op, Sample, operands, register, rng, sample
+from isthmus.ir.op import Call, Op, Sample, is_symbolic, operands, register, rng, sample
 from isthmus.ir.ops.numerics import FOLLOWED, MAX_FOLLOWED, Elements, follow, wide
 from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Array
@@ -142,9 +142,11 @@ class GatherND(Op):
 
 
 def _depth(call: Call, indices: tuple[Dim, ...], most: int) -> int:
-    depth = indices[-1] if indices else None
+    if not indices:
+        raise call.error("the indices have no axis of places")
+    depth = indices[-1]
     if not isinstance(depth, int):
-        raise call.error("the last axis of the indices must be of known size")
+        raise call.unknown("the last size of the indices, which says how many axes each names, is not known")
     if not 0 <= depth <= most:
         raise call.error(f"the indices name {depth} axes, {most} are left")
     return depth
@@ -220,6 +222,9 @@ class ScatterND(Op):
 
     def infer(self, call: Call) -> Sequence[Type]:
         x, indices, updates = call.shape(0), call.shape(1), call.shape(2)
+        if is_symbolic(indices[-1:]):  # the ranks tell
+            call.unify(indices[-1], len(x) + len(indices) - 1 - len(updates), "the last size of the indices and the ranks")
+            indices = (*indices[:-1], len(x) + len(indices) - 1 - len(updates))
         depth = _depth(call, indices, len(x))
         wanted = indices[:-1] + x[depth:]
         if len(wanted) != len(updates):

@@ -86,7 +86,11 @@ class Dft(Op):
         if rank < 2 or not 0 <= axis < rank - 1:
             raise call.error(f"axis {axis} is none of signals", expected="an axis before the last, which holds the parts")
         allowed = {"c2c": (1, 2), "r2c": (1,), "c2r": (2,)}[kind]
-        if shape[-1] not in allowed:
+        if len(allowed) == 1:
+            call.unify(shape[-1], allowed[0], "the last axis and the parts of numbers")
+        elif not isinstance(shape[-1], int):
+            raise call.unknown("the last size, which says whether numbers are real or complex, is not known")
+        elif shape[-1] not in allowed:
             raise call.error("the last axis holds the parts of numbers", expected=" or ".join(map(str, allowed)))
         half = length // 2 + 1
         call.unify(shape[axis], half if kind == "c2r" else length, "the size of the axis and the length")

@@ -10,7 +10,7 @@ import pytest
 from isthmus.ir import Builder, Dim, Graph, dims
 from isthmus.ir.dims import bounds, floordiv
 from isthmus.ir.dtypes import DType, bool_, f32, i64
-from isthmus.ir.errors import InferError
+from isthmus.ir.errors import InferError, UnknownSizeError
 from isthmus.ir.shape_values import LIMIT, elements
 from isthmus.ir.types import Tensor, resolved
 
@@ -183,8 +183,10 @@ def test_gather_and_scatter(w: World) -> None:
         w.b.gather_elements(w.x(2, 3), w.x(2, 4, dtype=i64), axis=0)
     with pytest.raises(InferError, match="indices and updates"):
         w.b.scatter_elements(w.x(2, 3), w.x(2, 2, dtype=i64), w.x(1, 2), axis=0)
-    with pytest.raises(InferError, match="known size"):
-        w.b.scatter_nd(w.x(2, 3), w.x(2, n, dtype=i64), w.x(2, 3))
+    with pytest.raises(UnknownSizeError, match="how many axes each names, is not known"):
+        w.b.gather_nd(w.x(2, 3), w.x(2, n, dtype=i64))
+    assert w.shape("scatter_nd", w.x(2, 3), w.x(2, n, dtype=i64), w.x(2, 3)) == (2, 3)
+    assert w.b.graph.symbols.same(n, 1), "by the ranks"
 
 
 def test_data_sized_results(w: World) -> None:

@@ -167,3 +167,10 @@ def test_constants_grow_by_no_more_than_what_went(folds: bool) -> None:
     net = isthmus.compile(proto, keep_ops=True)
     assert (net.artefact.node_count == 1) == folds
     assert not folds or net.artefact.model.ByteSize() <= proto.ByteSize()  # type: ignore[attr-defined]
+
+
+def test_one_node_that_needs_sizes_stays_whole_beside_another_result() -> None:
+    proto = model("(float[N, 3] x) => (float y, bool m) { y, m = Dropout(x) }", 22)
+    assert isthmus.compile(proto, keep_ops=True).artefact.op_counts == {"Dropout": 1}  # type: ignore[attr-defined]
+    alone = model("(float[N, 3] x) => (float y) { z, m = Dropout(x) y = Neg(z) }", 22)
+    assert isthmus.compile(alone, keep_ops=True).artefact.op_counts == {"Neg": 1}  # type: ignore[attr-defined]

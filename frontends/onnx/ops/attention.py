@@ -7,6 +7,7 @@ from typing import Any
 
 from isthmus.frontends.onnx.conversion import Conversion, call_function
 from isthmus.frontends.onnx.ops.normalization import cast
+from isthmus.frontends.onnx.sizes import repeated
 from isthmus.frontends.onnx.table import converts
 from isthmus.ir import dtypes
 from isthmus.ir.dims import Dim, same
@@ -33,14 +34,19 @@ def attention(
         return call_function(c.model, b, c.proto, [q, k, v, mask, past_key, past_value, lengths][: len(c.proto.input)])
     flat = c.rank(q) == 3
     if flat:
-        heads = (q_num_heads, kv_num_heads, kv_num_heads)
-        q, k, v = (_apart(c, each, count) for each, count in zip((q, k, v), heads, strict=True))
+        counts = (q_num_heads, kv_num_heads, kv_num_heads)
+        q, k, v = (_apart(c, each, count) for each, count in zip((q, k, v), counts, strict=True))
     past: Dim = 0
     if past_key is not None and past_value is not None:
         past = c.shape(past_key)[2]
         k, v = (b.concat(pair, axis=2) for pair in ([past_key, k], [past_value, v]))
-    rows, columns = c.shape(q)[2], c.shape(k)[2]
+    batch, heads, rows, _ = c.shape(q)
+    columns = c.shape(k)[2]
+    _agree(c, "==", "the batches of q, k and v", (c.shape(k)[0], batch), (c.shape(v)[0], batch))
+    _agree(c, "==", "the heads of k and v", (c.shape(k)[1], c.shape(v)[1]))
     if mask is not None:
+        within = zip(reversed(c.shape(mask)[:-1]), (rows, heads, batch), strict=False)
+        _agree(c, "<=", "the mask and the scores", *within)  # to which it broadcasts, and not the other way round
         mask = _whole(c, mask if mask.tensor.dtype is dtypes.bool_ else cast(c, mask, dtype), columns)
     causal = bool(is_causal)
     if causal and not (isinstance(past, int) and past == 0):
@@ -53,11 +59,41 @@ def attention(
         else:
             mask = b.where(keep, mask, c.same_type(-math.inf, mask))
         causal = False
-    y = b.attention(q, k, v, mask, scale=scale, causal=causal)
+    y = _by_heads(c, q, k, v, mask, scale=scale, causal=causal)
     if flat:
         batch, count, length, width = c.shape(y)
         y = b.reshape(b.permute(y, perm=[0, 2, 1, 3]), shape=[batch, length, count * width])
     return y, k, v
+
+
+def _agree(c: Conversion, relation: str, what: str, *pairs: tuple[Dim, Dim]) -> None:
+    """Takes sizes to be as the standard has them.
+
+    Raises:
+        FileError: they cannot be.
+    """
+    symbols = c.b.graph.symbols
+    for left, right in pairs:
+        if not (symbols.unify(left, right) if relation == "==" else symbols.constrain(relation, left, right)):
+            raise c.malformed(f"{what} do not agree: {left} and {right}")
+
+
+def _by_heads(c: Conversion, q: Value, k: Value, v: Value, mask: Value | None, **how: Any) -> Any:
+    """With an axis more where it is not known how many heads of q share one of k and v."""
+    b = c.b
+    batch, heads, *rest = c.shape(q)
+    shared = c.shape(k)[1]
+    if (isinstance(heads, int) and isinstance(shared, int)) or b.graph.symbols.same(heads, shared) is True:
+        return b.attention(q, k, v, mask, **how)
+    groups = [shared, heads // shared]
+    q = b.reshape(q, shape=[batch, *groups, *rest])
+    k, v = (b.unsqueeze(each, axes=[2]) for each in (k, v))
+    if mask is not None and c.rank(mask) > 2:
+        *lead, own, rows, columns = c.shape(mask)
+        mask = repeated(c, mask, len(lead), heads)
+        mask = b.reshape(mask, shape=[*lead, *([1, 1] if own == 1 else groups), rows, columns])
+    y = b.attention(q, k, v, mask, **how)
+    return b.reshape(y, shape=[batch, heads, rest[0], c.shape(v)[-1]])
 
 
 def _apart(c: Conversion, x: Value, heads: int) -> Any:

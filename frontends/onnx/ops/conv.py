@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from isthmus.frontends.onnx.conversion import Conversion
+from isthmus.frontends.onnx.ops.normalization import cast
 from isthmus.frontends.onnx.ops.windows import halves, kernel_of, slid, windows
 from isthmus.frontends.onnx.sizes import sizes as sizes_of
 from isthmus.frontends.onnx.table import converts
-from isthmus.ir.dims import Dim, maximum, minimum, product
+from isthmus.ir import dtypes
+from isthmus.ir.dims import Dim, maximum, minimum, product, resolve
 from isthmus.ir.graph import Value
 
 Ints = Sequence[int] | None
@@ -120,3 +122,29 @@ def col2im(
     starts = border[:count]
     stops = [start + size for start, size in zip(starts, sizes, strict=True)]
     return c.b.slice(y, axes=list(range(2, count + 2)), starts=starts, ends=stops, steps=[1] * count)
+
+
+@converts("CausalConvWithState")
+def causal_conv_with_state(
+    c: Conversion, x: Value, weight: Value, bias: Value | None = None, state: Value | None = None, *, activation: str = "none",
+) -> Any:  # fmt: skip
+    """Each channel along time by a window of its own that ends at each place; what was before is a state, or zeros."""
+    b, symbols = c.b, c.b.graph.symbols
+    _, channels, length = c.shape(x)
+    windows, _, size = c.shape(weight)
+    if activation not in ("none", "silu", "swish"):
+        raise c.malformed(f"has the activation {activation!r}")
+    if not symbols.unify(channels, windows) or (state is not None and not symbols.unify(c.shape(state)[2], size - 1)):
+        raise c.malformed("the channels or the state do not fit the weight")
+    whole = b.pad(x, before=[0, 0, size - 1], after=[0, 0, 0]) if state is None else b.concat([state, x], axis=2)
+    groups = resolve(channels)
+    if isinstance(groups, int):
+        y = b.conv(whole, weight, bias, strides=[1], pads=[0, 0], dilations=[1], groups=groups)
+    else:  # as many groups as only a run tells
+        places = b.add(b.unsqueeze(b.arange(stop=length), axes=[1]), b.arange(stop=size))
+        y = b.reduce_sum(b.mul(b.gather(whole, places, axis=2), weight), axes=[3])
+        y = y if bias is None else b.add(y, b.unsqueeze(bias, axes=[1]))
+    if activation != "none":
+        dtype = y.tensor.dtype
+        y = cast(c, b.silu(cast(c, y, dtypes.f32) if dtype.bits < 32 else y), dtype)
+    return y, b.slice(whole, axes=[2], starts=[length], ends=[length + (size - 1)], steps=[1])

@@ -8,9 +8,11 @@ from typing import Any
 from isthmus.frontends.onnx.conversion import Conversion
 from isthmus.frontends.onnx.ops.normalization import cast
 from isthmus.frontends.onnx.ops.windows import kernel_of, windows
+from isthmus.frontends.onnx.sizes import repeated
 from isthmus.frontends.onnx.table import converts
 from isthmus.frontends.onnx.types import dtype_of
 from isthmus.ir import dtypes
+from isthmus.ir.dims import Dim
 from isthmus.ir.graph import Value
 
 Ints = Sequence[int] | None
@@ -54,7 +56,11 @@ def _granularity(
         return (c.scalar(scale), zero and c.scalar(zero)), {}
     if len(shape) > 1:
         raise c.malformed("has scales for blocks, and no block_size")
-    return (scale, zero), {"axis": c.axis(axis, c.rank(x))}
+    axis = c.axis(axis, c.rank(x))
+    if zero is not None and zero.tensor.dtype.bits < 8:  # of which nothing picks elements
+        return (scale, zero), {"axis": axis}
+    count = c.shape(x)[axis]
+    return (repeated(c, scale, 0, count), zero and repeated(c, zero, 0, count)), {"axis": axis}
 
 
 @converts("DynamicQuantizeLinear")
@@ -66,15 +72,21 @@ def dynamic_quantize_linear(c: Conversion, x: Value) -> Any:
 @converts("MatMulInteger")
 def matmul_integer(c: Conversion, x: Value, y: Value, x_zero: Value | None = None, y_zero: Value | None = None) -> Any:
     """Products of small integers less their zero points."""
-    zeros = _short(c, x_zero), _short(c, y_zero)
+    zeros = _short(c, x_zero, _rows(c, x)), _short(c, y_zero, c.shape(y)[-1])
     if all(each is None or c.rank(each) < 2 for each in zeros):
         return c.b.matmul_integer(x, y, *zeros)
     return c.b.matmul(_less(c, x, x_zero, 1, dtypes.i32), _less(c, y, y_zero, 0, dtypes.i32))
 
 
-def _short(c: Conversion, value: Value | None) -> Any:
-    """A scalar in place of a vector of one element."""
-    return c.scalar(value) if value is not None and c.shape(value) == (1,) else value
+def _rows(c: Conversion, x: Value) -> Dim:
+    return c.shape(x)[-2] if c.rank(x) > 1 else 1
+
+
+def _short(c: Conversion, value: Value | None, count: Dim) -> Any:
+    """A scalar in place of a vector of one element; as many as `count` in place of one that may have one or so many."""
+    if value is None or c.rank(value) != 1:
+        return value
+    return c.scalar(value) if c.shape(value) == (1,) else repeated(c, value, 0, count)
 
 
 def _less(c: Conversion, x: Value, zero: Value | None, behind: int, dtype: dtypes.DType) -> Any:
@@ -95,7 +107,7 @@ def conv_integer(
 ) -> Any:  # fmt: skip
     """A convolution of small integers less their zero points; what is around the input is of these."""
     found = windows(c, x, kernel_of(c, weight, kernel_shape), strides, pads, dilations, auto_pad)
-    zeros = _short(c, x_zero), _short(c, weight_zero)
+    zeros = _short(c, x_zero, 1), _short(c, weight_zero, c.shape(weight)[0])
     x, numbers = found.fixed(c, x, zeros[0])
     return c.b.conv_integer(x, weight, *zeros, strides=found.strides, pads=numbers, dilations=found.dilations, groups=group)
 
@@ -105,7 +117,9 @@ def qlinear_matmul(
     c: Conversion, x: Value, x_scale: Value, x_zero: Value, y: Value, y_scale: Value, y_zero: Value, scale: Value, zero: Value,
 ) -> Any:  # fmt: skip
     """A product of quantized matrices, quantized."""
-    parameters = [_short(c, each) for each in (x_scale, x_zero, y_scale, y_zero, scale, zero)]
+    rows, columns = _rows(c, x), c.shape(y)[-1]
+    sizes = ((x_scale, rows), (x_zero, rows), (y_scale, columns), (y_zero, columns), (scale, rows), (zero, rows))
+    parameters = [_short(c, *each) for each in sizes]
     given = [x, *parameters[:2], y, *parameters[2:]]
     whole = all(each.tensor.dtype in (dtypes.i8, dtypes.u8) for each in (x, y, zero))
     if whole and all(c.rank(each) < 2 for each in parameters):
@@ -129,7 +143,9 @@ def qlinear_conv(
 ) -> Any:  # fmt: skip
     """A convolution of quantized numbers, quantized."""
     found = windows(c, x, kernel_of(c, weight, kernel_shape), strides, pads, dilations, auto_pad)
-    own = [_short(c, each) for each in (x_scale, x_zero, weight_scale, weight_zero, scale, zero)]
+    outputs = c.shape(weight)[0]
+    sizes = ((x_scale, 1), (x_zero, 1), (weight_scale, outputs), (weight_zero, outputs), (scale, 1), (zero, 1))
+    own = [_short(c, *each) for each in sizes]
     x, numbers = found.fixed(c, x, own[1])
     return c.b.qlinear_conv(
         x, *own[:2], weight, *own[2:], bias, strides=found.strides, pads=numbers, dilations=found.dilations, groups=group

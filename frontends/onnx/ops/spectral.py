@@ -60,12 +60,20 @@ def _dft(c: Conversion, x: Value, length: Value | None, axis: int, inverse: int,
     own = shape[axis]
     wanted = sizes(c, length, "lengths", 1)[0] if length is not None else 2 * (own - 1) if back else own
     x = _of_length(c, x, axis, wanted // 2 + 1 if back else wanted)
+    if not isinstance(parts, int) and (back or not onesided):
+        x, parts = _pairs(c, x), 2
     if onesided and not inverse and parts == 2:
         raise c.malformed("a one-sided transform is of real numbers")
     kind = "c2r" if back else "r2c" if onesided else "c2c"
     if back and parts == 1:
-        x = c.b.pad(x, before=[0] * len(shape), after=[*[0] * (len(shape) - 1), 1])
+        x = _pairs(c, x)
     return c.b.dft(x, axis=axis, length=wanted, kind=kind, inverse=bool(inverse), norm="length" if inverse else "none")
+
+
+def _pairs(c: Conversion, x: Value) -> Any:
+    """Complex numbers, of what may be real: with zeros for the other parts."""
+    *lead, parts = c.shape(x)
+    return c.b.pad(x, before=[0] * (len(lead) + 1), after=[*[0] * len(lead), 2 - parts])
 
 
 def _of_length(c: Conversion, x: Value, axis: int, wanted: Dim) -> Any:
@@ -93,6 +101,11 @@ def stft(
     else:
         frame = time if length is None else sizes(c, length, "lengths", 1)[0]
         window = b.expand(b.constant(np.asarray(1, dtype.numpy)), shape=[frame])
+    if rest and onesided and not isinstance(rest[0], int):
+        c.b.graph.symbols.unify(rest[0], 1)  # there is no one-sided transform of complex numbers
+        rest = [1]
+    elif rest and not isinstance(rest[0], int):
+        signal, rest = _pairs(c, signal), [2]
     if (not rest or rest[0] == 1) and isinstance(hop, int):
         x = b.squeeze(signal, axes=[2]) if rest else signal
         return b.permute(b.stft(x, window, hop=hop, onesided=bool(onesided)), perm=[0, 2, 1, 3])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
-from onnx_models import agrees, f32, model, text
+from onnx_models import agrees, f32, model, same, text
+
+import isthmus
 
 Q, K, V = "float[B, 4, L, 6] q", "float[B, {k}, S, 6] k", "float[B, {k}, S, 5] v"
 
@@ -47,6 +50,23 @@ def test_masks(kind: str, sizes: str, causal: int) -> None:
         shape = [{"L": rows, "S": columns, "B": 2}.get(size) or int(size) for size in sizes.split(", ")]
         mask = f32(*shape, seed=4)
         _check(made, [*_feed(rows, columns), mask if kind == "float" else mask > -0.3])
+
+
+@pytest.mark.parametrize("opset", [23, 25])
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("sizes", ["M, S", "B, G, M, S"])
+def test_masks_of_one_row_or_all(sizes: str, causal: int, opset: int) -> None:
+    """And as many heads of q to one of k and v as only a run tells."""
+    made = model(f"(float[A, H, L, E] q, float[C, K, S, E] k, float[D, J, T, F] v, float[{sizes}] m) => (float y) "
+                 f"{{ y = Attention<is_causal = {causal}>(q, k, v, m) }}", opset)  # fmt: skip
+    nets = [isthmus.compile(made, target="reference"), isthmus.compile(made, opset=opset)]
+    leads: list[tuple[int, ...]] = [()] if len(sizes) == 4 else [(1, 1), (2, 1), (1, 4), (2, 4)]
+    for heads, rows, lead in itertools.product((4, 2), (3, 1), leads):
+        feed, mask = _feed(3, 5, heads), f32(*lead, rows, 5, seed=4)
+        whole = np.broadcast_to(mask, (*mask.shape[:-2], 3, 5))  # the reference hides by rows of the mask
+        wanted = ReferenceEvaluator(made).run(None, dict(zip("qkvm", [*feed, whole], strict=True)))
+        for net in nets:
+            same(*net(*feed, mask).values(), wanted[0])
 
 
 @pytest.mark.parametrize("kind", ["bool", "float"])

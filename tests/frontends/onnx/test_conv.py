@@ -131,3 +131,21 @@ def test_what_breaks_the_standard(attributes: str, words: str) -> None:
     made = model(f"(float[1, 4, 5, 5] x, float[6, 4, 3, 2] w) => (float y) {{ y = {node('Conv', 'x, w', attributes)} }}")
     with pytest.raises(FileError, match=words):
         isthmus.compile(made, target="reference")
+
+
+@pytest.mark.parametrize("sizes", [
+    "[2, 3, 5] x, float[3, 1, 4] w", "[N, 3, T] x, float[3, 1, K] w", "[N, C, T] x, float[D, E, K] w",
+])  # fmt: skip
+@pytest.mark.parametrize("state", [False, True])
+@pytest.mark.parametrize("activation", ["none", "silu"])
+def test_windows_that_end_at_each_place(sizes: str, state: bool, activation: str) -> None:
+    shape = "[2, 3, 3]" if "2" in sizes else "[N, 3, P]" if "3" in sizes else "[N, C, P]"
+    more = f", float[{3 if '3' in sizes else 'B'}] b, float{shape} p" if state else ""
+    call = node("CausalConvWithState", f"x, w{', b, p' if state else ''}", f'activation = "{activation}"')
+    made = model(f"(float{sizes}{more}) => (float y, float s) {{ y, s = {call} }}", 27)
+    for batch, time, size in ((2, 5, 4), *(() if "2" in sizes else ((1, 2, 4), (3, 7, 1 if state else 2)))):
+        x, weight, bias, before = f32(batch, 3, time), f32(3, 1, size, seed=1), f32(3, seed=2), f32(batch, 3, size - 1, seed=3)
+        whole = np.concatenate([before if state else np.zeros_like(before), x], 2)
+        found = (np.lib.stride_tricks.sliding_window_view(whole, size, 2) * weight).sum(-1) + (bias[:, None] if state else 0)
+        found = found / (1 + np.exp(-found)) if activation == "silu" else found
+        agrees(made, [x, weight, *[bias, before] * state], wanted=[found.astype(np.float32), whole[:, :, time:]])

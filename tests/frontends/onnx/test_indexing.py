@@ -77,6 +77,13 @@ def test_one_hot(axis: int) -> None:
 # ---- blocks, triangles, sequences
 
 
+def test_scatters_to_as_many_axes_as_the_ranks_say() -> None:
+    made = model("(float[A, B] x, int64[N, K] i, float[M] u) => (float y) { y = ScatterND(x, i, u) }")
+    agrees(made, [f32(2, 3), np.array([[0, 1], [1, 2]]), f32(2, seed=1)])
+    made = model("(float[A, B] x, int64[N, K] i, float[M, C] u) => (float y) { y = ScatterND(x, i, u) }")
+    agrees(made, [f32(2, 3), np.array([[1]]), f32(1, 3, seed=1)])
+
+
 @pytest.mark.parametrize("mode", ["DCR", "CRD"])
 def test_blocks(mode: str) -> None:
     agrees(model(f"(float[N, 8, H, W] x) => (float y) {{ y = DepthToSpace<blocksize = 2, mode = \"{mode}\">(x) }}"),

@@ -151,3 +151,35 @@ def test_quantized_products_of_small_floats() -> None:
     x, y = np.array([[1, 2, -4, 0.5]], np.float32), np.arange(12, dtype=np.float32).reshape(4, 3)
     found = isthmus.compile(made, target="reference")(np.float32(0), x, y, np.float32(0.5))
     same(*found.values(), np.asarray((x @ y * 0.5), np.float32).astype(_F8).astype(np.float32))
+
+
+def test_products_less_one_zero_or_one_for_each_row() -> None:
+    made = model("(uint8[M, K] x, int8[K, N] y, uint8[A] a, int8[B] b) => (int32 z) { z = MatMulInteger(x, y, a, b) }")
+    x, y = _whole(3, 4), _whole(4, 5, dtype=np.int8)
+    for rows, columns in ((1, 1), (3, 5), (3, 1)):
+        a, b = _whole(rows, seed=2), _whole(columns, dtype=np.int8, seed=3)
+        wanted = (x.astype(np.int32) - a[:, None]) @ (y.astype(np.int32) - b)
+        agrees(made, [x, y, a, b], wanted=[wanted])
+
+
+def test_quantized_products_with_one_scale_or_one_for_each_row() -> None:
+    made = model("(uint8[M, K] x, float[A] xs, uint8[C] xz, uint8[K, N] y, float[B] ys, uint8[D] yz, float[E] s, uint8[F] z) "
+                 "=> (uint8 r) { r = QLinearMatMul(x, xs, xz, y, ys, yz, s, z) }", 21)  # fmt: skip
+    x, y, draws = _whole(3, 4), _whole(4, 5, seed=2), np.random.default_rng(0)
+    for rows, columns in ((1, 1), (3, 5)):
+        x_scale, y_scale, scale = (draws.uniform(0.01, 0.1, n).astype(np.float32) for n in (rows, columns, rows))
+        x_zero, y_zero, zero = _whole(rows, seed=3), _whole(columns, seed=4), _whole(rows, seed=5)
+        total = (x.astype(np.int64) - x_zero[:, None]) @ (y.astype(np.int64) - y_zero)
+        real = np.rint(total * (x_scale[:, None] * y_scale / scale[:, None])) + zero[:, None]
+        feed = [x, x_scale, x_zero, y, y_scale, y_zero, scale, zero]
+        agrees(made, feed, wanted=[np.clip(real, 0, 255).astype(np.uint8)])
+
+
+def test_one_scale_or_one_for_each_channel() -> None:
+    made = model("(float[N, C] x, float[A] s, uint8[B] z) => (float y) { q = QuantizeLinear(x, s, z) "
+                 "y = DequantizeLinear(q, s, z) }", 21)  # fmt: skip
+    for count in (1, 3):
+        scale, zero = np.linspace(0.01, 0.03, count, dtype=np.float32), _whole(count)
+        x = f32(2, 3)
+        wanted = (np.clip(np.rint(x / scale) + zero, 0, 255) - zero) * scale
+        agrees(made, [x, scale, zero], wanted=[wanted.astype(np.float32)])

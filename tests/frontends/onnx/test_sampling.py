@@ -107,6 +107,35 @@ def test_transforms(opset: int, parts: int, attributes: str, length: int | None)
     agrees(made, [x], wanted=[wanted.astype(np.float32)])
 
 
+@pytest.mark.parametrize("opset", [17, 20])
+@pytest.mark.parametrize("inverse", [0, 1])
+def test_transforms_of_what_may_be_real(opset: int, inverse: int) -> None:
+    how = np.fft.ifft if inverse else np.fft.fft
+    for onesided in (0, 1) if inverse else (0,):
+        made = model(f"(float[N, 6, P] x) => (float y) {{ y = DFT<inverse = {inverse}, onesided = {onesided}>(x) }}", opset)
+        for parts in (1, 2):
+            x = f32(2, 6, parts)
+            signal = x[..., 0] + 1j * x[..., 1] if parts == 2 else x[..., 0]
+            found = np.fft.irfft(signal, axis=1) if onesided else how(signal, axis=1)
+            agrees(made, [x], wanted=[np.stack([found] if onesided else [found.real, found.imag], -1).astype(np.float32)])
+    made = model("(float[N, 6, P] x) => (float y) { y = DFT<onesided = 1>(x) }", opset)
+    found = np.fft.rfft(f32(2, 6), axis=1)
+    agrees(made, [f32(2, 6)[..., None]], wanted=[np.stack([found.real, found.imag], -1).astype(np.float32)])
+
+
+@pytest.mark.parametrize("onesided", [0, 1])
+def test_short_transforms_of_what_may_be_real(onesided: int) -> None:
+    made = model("(float[N, T, P] x, float[6] w) => (float y) <int64 hop = {2}> "
+                 f"{{ y = STFT<onesided = {onesided}>(x, hop, w) }}", 17)  # fmt: skip
+    window = np.hanning(6).astype(np.float32)
+    for parts in (1,) if onesided else (1, 2):
+        x = f32(2, 11, parts)
+        signal = x[..., 0] + 1j * x[..., 1] if parts == 2 else x[..., 0]
+        windows = np.lib.stride_tricks.sliding_window_view(signal, 6, 1)[:, ::2] * window
+        found = (np.fft.rfft if onesided else np.fft.fft)(windows)
+        agrees(made, [x, window], wanted=[np.stack([found.real, found.imag], -1).astype(np.float32)])
+
+
 def test_a_transform_along_an_axis_that_is_data() -> None:
     made = model("(float[4, 5, 6, 1] x, int64 a) => (float y) { y = DFT(x, , a) }", 20)
     x = f32(4, 5, 6, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from onnx import parser
@@ -87,7 +88,7 @@ def test_the_text_form_holds_what_is_unknown() -> None:
             """g (float[2,3] x) => (float[3] z, float[2,3] s) {
               y = acme.Foo (x)
               z, s = Scan <num_scan_inputs = 1, body = b (v, float[3] r) => (w, q) { w = acme.Bar (v, r) q = Relu (r) }> (y, x)
-            }""", "", {"y": "?", "z": "?", "v": "?"}, ["y = acme.Foo(x)", "z,s = .Loop(const,,y)"],
+            }""", "", {"y": "?", "z": "?", "v": "?"}, ["y = acme.Foo(x)", "z,s = .Scan(y,x)"],
         ),
         (  # what is stacked must have a rank
             """g (int64 n, bool c, float[2,3] x) => (float[K,2,3] z) {
@@ -187,3 +188,33 @@ def test_unknown_within_a_sequence() -> None:
     verify(graph)
     assert graph.outputs[0].type.element == Unknown()  # type: ignore[union-attr]
     assert print_graph(parse(print_graph(graph))) == print_graph(graph)
+
+
+KINDS = [
+    ("float[A, B] x, int64[N, K] i", "GatherND(x, i)", "the last size of the indices, which says how many axes each names, is"),
+]
+
+
+@pytest.mark.parametrize(("inputs", "call", "reason"), KINDS)
+def test_a_size_that_tells_the_rank_is_not_known(inputs: str, call: str, reason: str) -> None:
+    text = f"g ({inputs}) => (y) {{ y = {call} }}"
+    found = import_model(model(text))
+    assert str(found.graph.outputs[0].type) == "f32[*]"
+    net = isthmus.compile(model(text), keep_ops=True)
+    assert nodes(net) == [f"y = .{call.replace(' ', '')}"]
+    assert net.report.notes == [f"GatherND stays an opaque node: {reason} not known"]
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for indices in ([[1], [0]], [[1, 2], [0, 1]]):
+        assert net(x, np.array(indices))["y"].tolist() == x[tuple(np.transpose(indices))].tolist()
+    with pytest.raises(UnsupportedError, match="GatherND") as caught:
+        isthmus.compile(model(text), target="caffe")
+    assert "give numbers for" in str(caught.value)
+
+
+def test_a_function_that_hangs_on_what_is_not_known() -> None:
+    text = "g (float[A, B, C] a, float[D, E] c, int64[K] s) => (float y) { x = acme.Pass (a) y = acme.Pass (x) }"
+    made = model(text)
+    made.opset_import[0].version = 23
+    made.graph.node[0].CopyFrom(onnx.helper.make_node("Reshape", ["a", "s"], ["x"]))
+    made.graph.node[1].CopyFrom(onnx.helper.make_node("RotaryEmbedding", ["x", "c", "c"], ["y"]))
+    assert "hangs on what is not known" in import_model(made).opaque["", "RotaryEmbedding"]
