@@ -86,7 +86,7 @@ def _short(c: Conversion, value: Value | None, count: Dim) -> Any:
     """A scalar in place of a vector of one element; as many as `count` in place of one that may have one or so many."""
     if value is None or c.rank(value) != 1:
         return value
-    return c.scalar(value) if c.shape(value) == (1,) else repeated(c, value, 0, count)
+    return c.scalar(value) if 1 in (*c.shape(value), count) else repeated(c, value, 0, count)
 
 
 def _less(c: Conversion, x: Value, zero: Value | None, behind: int, dtype: dtypes.DType) -> Any:

@@ -175,6 +175,12 @@ def test_quantized_products_with_one_scale_or_one_for_each_row() -> None:
         agrees(made, feed, wanted=[np.clip(real, 0, 255).astype(np.uint8)])
 
 
+def test_one_zero_for_all_that_a_convolution_takes() -> None:
+    made = model("(uint8[N, 1, H, W] x, uint8[1, 1, 2, 2] w, uint8[A] a) => (int32 y) "
+                 "{ y = ConvInteger<pads = [1, 1, 1, 1]>(x, w, a) }")  # fmt: skip
+    agrees(made, [_whole(1, 1, 3, 4), _whole(1, 1, 2, 2), np.array([7], np.uint8)])
+
+
 def test_one_scale_or_one_for_each_channel() -> None:
     made = model("(float[N, C] x, float[A] s, uint8[B] z) => (float y) { q = QuantizeLinear(x, s, z) "
                  "y = DequantizeLinear(q, s, z) }", 21)  # fmt: skip
