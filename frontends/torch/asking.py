@@ -17,6 +17,7 @@ import torch
 from isthmus.frontends.torch.provenance import Provenance
 
 _LONGEST: Final = 120
+_STORES: Final = {dis.opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in dis.opmap}
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ def nodes(frame: FrameType) -> tuple[Place | None, list[ast.AST]]:
     place = _position(frame.f_code, frame.f_lasti)
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     return place, _around_in(lines, place) if place is not None and lines else []
+
+
+def assigns(frame: FrameType) -> bool:
+    """Whether a frame is at an assignment to an element or slice: ``a[i] = b``."""
+    return frame.f_code.co_code[frame.f_lasti] in _STORES
 
 
 def inner(provenance: Provenance) -> tuple[str, int, str] | None:

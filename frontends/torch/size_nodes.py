@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from isthmus.frontends.torch import leaving
+from isthmus.frontends.torch.asking import assigns
 from isthmus.frontends.torch.relations import HOLDS, NEGATED
 from isthmus.ir import dims
 from isthmus.ir.dims import Dim, Expr, floordiv, resolve
@@ -226,6 +227,20 @@ class SizeNode:
         return float(self.hint)
 
     def guard_bool(self, file: Any = None, line: Any = None) -> bool:
+        """What C++ hears."""
+        return self._leads() or self._asked()
+
+    def _leads(self) -> bool:
+        """Whether ``a[i] = b`` asks if all sizes of 1 that lead `b`'s shape are found, to leave them out, and so it seems.
+
+        Nothing depends on the answer where `b` has no more axes than ``a[i]``: one of them is broadcast in any case.
+        """
+        if isinstance(self.expr, bool) or self.expr[0] != "!=" or self.expr[2] != 1 or not self.hint:
+            return False
+        frame = next(self.sizes.watcher.provenance.frames(), None)
+        return frame is not None and assigns(frame)
+
+    def _asked(self) -> bool:
         sizes = self.sizes
         outer, sizes.asking = sizes.asking, self
         try:
@@ -239,7 +254,7 @@ class SizeNode:
             answer = leaving.branch(self.sizes.watcher, self.expr)
             if answer is not None:
                 return answer
-        return self.guard_bool()
+        return self._asked()
 
     def _truth(self, decide: Callable[..., bool | None]) -> bool | None:
         return _truth(self.expr, decide)
