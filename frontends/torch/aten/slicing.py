@@ -250,10 +250,23 @@ def pad(w: Lowering, x: Value, pad: Sequence[Dim], mode: str = "constant", value
         before[axis], after[axis] = before[axis] + start, after[axis] + end
         if not all(amount.__class__ is int and amount == 0 for amount in (start, end)):
             cuts.append((axis, start, end))
+    wraps = mode == "circular"
+    if wraps:  # only what is left is repeated; other modes repeat what is taken away, too
+        x = _cut(w, x, cuts)
+        for axis, _, _ in cuts:
+            left = w.dims(x)[axis]
+            for amount in (before[axis], after[axis]):
+                if not w.decide("<=", amount, left):  # torch itself asks this of the whole axis only
+                    w.unsupported(f"circular padding of {amount} around {left} elements, which torch leaves unwritten")
     if not all(amount.__class__ is int and amount == 0 for amount in (*before, *after)):
         fill = w.tensor(0 if value is None else value, x.tensor.dtype) if mode == "constant" else None
         x = w.b.pad(x, fill, before=before, after=after, mode=_MODES[mode])
-    for axis, start, end in cuts:  # after padding, which may repeat what is taken away
+    return x if wraps else _cut(w, x, cuts)
+
+
+def _cut(w: Lowering, x: Value, cuts: list[tuple[int, Dim, Dim]]) -> Value:
+    """The value without so many elements at both ends of some axes."""
+    for axis, start, end in cuts:
         x = part(w, x, axis, start, w.dims(x)[axis] - end)
     return x
 
