@@ -19,7 +19,7 @@ from isthmus.ir.dims import Dim, bounds, product, same
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Call
 from isthmus.ir.ops.activations import in_float32
-from isthmus.ir.ops.attention import scale_of, shared_by
+from isthmus.ir.ops.attention import scale_of, shared_by, turned
 from isthmus.ir.ops.linalg import plain_equation
 from isthmus.ir.transposed import Transposed
 
@@ -286,7 +286,7 @@ def _attention_plain(b: Builder, node: Node, q: Value, k: Value, v: Value, mask:
     if node.attrs["causal"] or dtype.bits < 32 or not isinstance(size, int) or hidden or shared:
         return None
     scaled = q if scale == 1 else b.mul(q, b.constant(scale_of(size) if scale is None else scale, dtype))
-    scores = b.matmul(scaled, _turned(b, k))
+    scores = b.matmul(scaled, turned(b, k))
     if added:
         scores = b.add(scores, mask)
     elif mask is not None:
@@ -302,17 +302,6 @@ def _sees_something(mask: Value) -> bool:
     """Whether it is known that no row of a mask of bools hides all."""
     held = mask.weight
     return held is not None and held.size <= SEARCHED and held.shape != () and bool(held.array().any(-1).all())
-
-
-def _turned(b: Builder, k: Value) -> Value:
-    """The last two axes swapped; of something that was permuted already, in one go."""
-    rank = k.tensor.rank
-    perm = [*range(rank - 2), rank - 1, rank - 2]
-    node = k.producer
-    if node is not None and node.op.name == "permute" and node.operands[0] is not None:
-        earlier = node.attrs["perm"]
-        return b.permute(node.operands[0], perm=[earlier[axis] for axis in perm])  # type: ignore[no-any-return]
-    return b.permute(k, perm=perm)  # type: ignore[no-any-return]
 
 
 def _finite(value: Value) -> bool:

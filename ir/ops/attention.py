@@ -45,6 +45,17 @@ def scale_of(width: int) -> float:
     return 1 / math.sqrt(max(width, 1))
 
 
+def turned(b: Builder, k: Value) -> Value:
+    """The last two axes swapped; of something that was permuted already, in one go."""
+    rank = k.tensor.rank
+    perm = [*range(rank - 2), rank - 1, rank - 2]
+    node = k.producer
+    if node is not None and node.op.name == "permute" and node.operands[0] is not None:
+        earlier = node.attrs["perm"]
+        return b.permute(node.operands[0], perm=[earlier[axis] for axis in perm])  # type: ignore[no-any-return]
+    return b.permute(k, perm=perm)  # type: ignore[no-any-return]
+
+
 def _masked(call: Call, size: Dim, own: Dim) -> Dim:
     """A size of the scores once they are masked: as it is where the mask's own is known to be no larger."""
     unknown = not isinstance(size, int) or not isinstance(own, int)
@@ -113,9 +124,8 @@ class Attention(Op):
 
     def _formula(self, b: Builder, call: Call, q: Value, k: Value, v: Value, mask: Value | None) -> Value:
         left, right, dtype = call.shape(0), call.shape(1), call.dtype(0)
-        rank = k.tensor.rank
         scaled = q if call["scale"] == 1 else b.mul(q, self._scale(b, call))
-        scores = b.matmul(scaled, b.permute(k, perm=[*range(rank - 2), rank - 1, rank - 2]))
+        scores = b.matmul(scaled, turned(b, k))
         keep = mask if mask is not None and mask.tensor.dtype is bool_ else None
         if call["causal"]:
             rows = b.unsqueeze(b.arange(start=0, stop=left[-2], dtype=i64), axes=[1])

@@ -9,6 +9,7 @@ import numpy as np
 from isthmus.frontends.onnx.conversion import Conversion
 from isthmus.frontends.onnx.table import converts
 from isthmus.ir import dtypes
+from isthmus.ir.dims import bounds
 from isthmus.ir.graph import Value
 from isthmus.ir.ops.activations import SELU_ALPHA, SELU_SCALE
 
@@ -108,7 +109,11 @@ def shrink(c: Conversion, x: Value, *, bias: float = 0.0, lambd: float = 0.5) ->
 
 @converts("PRelu", since=7)
 def prelu(c: Conversion, x: Value, slope: Value) -> Any:
-    """x where it is positive, else slope * x; slope broadcasts to x."""
+    """x where it is positive, else slope * x; slope broadcasts to x, and not the other way round."""
+    for own, size in zip(reversed(c.shape(slope)), reversed(c.shape(x)), strict=False):
+        fits = c.b.graph.symbols.unify(own, size) if bounds(own)[0] > 1 else c.b.graph.symbols.constrain("<=", own, size)
+        if not (own == 1 or fits):
+            raise c.malformed(f"the slope {slope.type} does not broadcast to {x.type}")
     if x.tensor.dtype.is_float:
         return c.b.prelu(x, slope)
     return c.b.where(c.b.lt(x, c.same_type(0, x)), c.b.mul(x, slope), x)
