@@ -25,7 +25,7 @@ from onnx.backend.test.loader import load_model_tests
 import isthmus
 from isthmus.backends.onnx.opsets import NEWEST, OLDEST
 from isthmus.backends.onnx.runtime import Evaluator, Session
-from isthmus.errors import IsthmusError, UnsupportedError
+from isthmus.errors import EvaluationError, IsthmusError, UnsupportedError
 from isthmus.verification import random_outputs
 
 KINDS: Final = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
@@ -265,6 +265,37 @@ def simplified(name: str) -> str:
         more, fewer = (", ".join(sorted((one - other).elements())) for one, other in (nodes[::-1], nodes))
         return f"grown: {nodes[0].total()} to {nodes[1].total()} nodes: {more}{' in place of ' + fewer if fewer else ''}"
     return "right" if again == content else "unstable: it is written otherwise the second time"
+
+
+def opened(name: str, **options: Any) -> str:
+    """What becomes of a case when each size of its inputs is open, on the stored data: ``right``; ``refused``, ``wrong`` or
+    ``crash``, with a colon and what there is to say; or ``unlike`` where onnxruntime does not get that model right as it is."""
+    case = cases()[name]
+    _, model = load(case)
+    made = onnx.ModelProto.FromString(model.SerializeToString())
+    del made.graph.value_info[:]
+    for value in inputs_of(made):
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            dim.dim_param = f"{value.name}_{axis}"
+    for value in made.graph.output:
+        for dim in value.type.tensor_type.shape.dim:
+            dim.Clear()
+    try:
+        net = isthmus.compile(made, **options)
+        random = random_outputs(net.captured.graph)
+        off = compared(case, model, lambda inputs: list(net(*(inputs[name] for name in net.input_names)).values()), random)
+    except UnsupportedError as error:
+        return f"refused: {_line(error)}"
+    except EvaluationError as error:
+        off = _line(error)
+    except Exception as error:
+        return f"crash: {type(error).__name__}: {_line(error)}"
+    if off is None:
+        return "right"
+    try:
+        return "unlike" if compared(case, model, run_plainly(Session, made)) is not None else f"wrong: {off}"
+    except IsthmusError:
+        return "unlike"
 
 
 def _simpler(model: Any) -> Any:
