@@ -17,6 +17,7 @@ from isthmus.ir.types import Tensor
 
 Raise = type[IsthmusError]
 """The kind of error that says that something does not fit."""
+_REMEDY: Final = "call it where that holds, or compile the model again with an example where it does not"
 
 
 NOTHING: Final[Mapping[Symbol, int]] = MappingProxyType({})
@@ -27,8 +28,8 @@ ASSUMPTIONS: Final = "isthmus.assumptions"
 def assumptions(graph: Graph) -> list[str]:
     """What a graph takes for granted, in words; that of the file that it was read from first."""
     told = graph.metadata.get(ASSUMPTIONS, "").splitlines()
-    stated = {line.partition(" (at ")[0].partition(",")[0] for line in told}  # by that file of another one
-    found = [assumption.in_full for assumption in graph.symbols.assumptions if str(assumption) not in stated]
+    stated = {line.partition(" (at ")[0].partition(", which ")[0] for line in told}  # by that file of another one
+    found = [assumption.in_full for assumption in graph.symbols.assumptions if assumption.plain not in stated]
     return list(dict.fromkeys([*told, *found]))
 
 
@@ -100,7 +101,8 @@ def _check_joined(symbols: Symbols, symbol: Symbol, number: int, sizes: Mapping[
         made = next(equal, None)
         known = ", ".join(f"{each}={size}" for each, size in {**sizes, symbol: number}.items())
         told = f"{symbol} == {resolve(symbol.dim)}" if made is None else made.told
-        raise error(f"the graph holds only for {told}", location=None if made is None else made.location, found=known)
+        location = None if made is None else made.location
+        raise error(f"the graph holds only for {told}", location=location, found=known, remedy=_REMEDY)
 
 
 def bind_inputs(graph: Graph, inputs: Sequence[Any], sizes: dict[Symbol, int], error: Raise = EvaluationError) -> None:
@@ -165,7 +167,8 @@ def check_sizes(symbols: Symbols, sizes: Mapping[Symbol, int], error: Raise = Ev
             continue
         if not holds:
             found = "; ".join(filter(None, (known, str(assumption.question or ""))))
-            raise error(f"the graph holds only for {assumption.told}", location=assumption.location, found=found or None)
+            told = f"the graph holds only for {assumption.told}"
+            raise error(told, location=assumption.location, found=found or None, remedy=_REMEDY)
     for symbol in symbols.by_name.values():
         try:
             size = evaluate(resolve(symbol.dim), sizes)

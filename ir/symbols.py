@@ -15,6 +15,7 @@ from isthmus.ir.dims import (
     Bound,
     Dim,
     Expr,
+    Monomial,
     Symbol,
     bounds,
     difference,
@@ -40,6 +41,8 @@ ENDS: Final[dict[str, tuple[Bound, Bound]]] = {
 RELATIONS: Final[dict[str, Callable[[int, int], bool]]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+MIRRORED: Final = {"==": "==", "!=": "!=", "<": ">", ">=": "<=", "<=": ">=", ">": "<"}
+"""The relation with its sides changed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +91,29 @@ class Assumption:
         return f"{self.left} {self.relation} {self.right}"
 
     @property
+    def plain(self) -> str:
+        """The relation with every term on the side where it is not negative, and a number alone on the right."""
+        more: Dim = 0
+        less: Dim = 0
+        number = 0  # number + more - less is the left less the right
+        for monomial, factor in _terms(self.left - self.right):
+            if not monomial:
+                number = factor
+            elif factor > 0:
+                more = more + Expr(((monomial, factor),))
+            else:
+                less = less + Expr(((monomial, -factor),))
+        if not isinstance(more, Expr):
+            return f"{less} {MIRRORED[self.relation]} {number}"
+        if not isinstance(less, Expr):
+            return f"{more} {self.relation} {-number}"
+        return f"{more + max(number, 0)} {self.relation} {less + max(-number, 0)}"
+
+    @property
     def told(self) -> str:
         """The relation in words for the user: which op needs it, too."""
         makers = self.location.made_by
-        return f"{self}, which {makers[0]} needs" if makers else str(self)
+        return f"{self.plain}, which {makers[0]} needs" if makers else self.plain
 
     @property
     def in_full(self) -> str:
@@ -109,6 +131,10 @@ class Assumption:
             return RELATIONS[self.relation](evaluate(resolve(self.left), sizes), evaluate(resolve(self.right), sizes))
         except ZeroDivisionError:
             return False
+
+
+def _terms(dim: Dim) -> Iterable[tuple[Monomial, int]]:
+    return dim.terms if isinstance(dim, Expr) else (((), dim),)
 
 
 class Symbols:

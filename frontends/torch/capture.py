@@ -447,13 +447,14 @@ def _written(watcher: Watcher, modules: Sequence[tuple[str, torch.nn.Module]]) -
     """Parameters and buffers that the model wrote to or replaced, with their last value."""
     found = watcher.reals.written()
     for path, part in modules:
-        for key, held in (*part._buffers.items(), *part.__dict__.items()):
+        for key, held in part._buffers.items():
             if held.__class__ is Watched:
-                name = f"{path}.{key}" if path else key
-                if key in part._buffers:
-                    found[name] = watcher.value(held)
-                else:
-                    watcher.notes.append(f"the model keeps a tensor on itself as {name}; the graph does not")
+                found[f"{path}.{key}" if path else key] = watcher.value(held)
+    watcher.notes += [
+        f"the model keeps a tensor on itself as {name}; the graph does not"
+        for name, held in left.on_modules(modules)
+        if held.__class__ is Watched
+    ]
     buffers = {f"{path}.{key}" if path else key for path, part in modules for key, _ in part._buffers.items()}
     return found | script.kept(watcher, buffers)
 

@@ -9,7 +9,6 @@ from isthmus.ir.dims import Dim, bounds, resolve
 
 Relation: TypeAlias = tuple[str, Dim, Dim]
 NEGATED: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", "<=": ">", ">": "<="}
-MIRRORED: Final = {"==": "==", "!=": "!=", "<": ">", ">=": "<=", "<=": ">=", ">": "<"}
 HOLDS: Final[dict[str, Callable[[int, int], bool]]] = {
     "==": int.__eq__, "!=": int.__ne__, "<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__,
 }  # fmt: skip

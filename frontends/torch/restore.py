@@ -27,6 +27,8 @@ def _kind(held: type) -> Callable[[Any], Any] | None:
 
 _PLAIN: Final = (bool, int, float, str)
 
+_VIEWS: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
+
 _FRAMES: Final = 10_000
 """Python's recursion limit while a model runs. The stack of a thread of 8 MB holds more than twice as many frames."""
 
@@ -112,10 +114,11 @@ def uncompiled() -> AbstractContextManager[None]:
 
 @contextmanager
 def below_autograd() -> Iterator[None]:
-    """Ops are dispatched below autograd, so that composites arrive whole."""
+    """Ops are dispatched below autograd, so that composites arrive whole, and views do not keep what they are views of."""
     guard = torch._C._AutoDispatchBelowAutograd()
     try:
-        yield
+        with torch._C._ExcludeDispatchKeyGuard(_VIEWS):
+            yield
     finally:
         del guard  # here, and not when the last traceback that holds this frame goes
 

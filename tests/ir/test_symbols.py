@@ -102,6 +102,27 @@ def test_an_inequality_that_holds_from_some_size_on_says_so(relation: str, text:
         assert [i for i in range(1, 1001) if holds(evaluate(dim, {n: i}), 0)] == list(range(int(n.lo), int(n.hi) + 1))
 
 
+@pytest.mark.parametrize(
+    ("relation", "left", "right", "text"),
+    [
+        (">=", "H - 2*((H + 1)//2)", "0", "H >= 2*((H + 1)//2)"),
+        ("<", "-H", "0", "H > 0"),
+        (">=", "5 - H", "0", "H <= 5"),
+        (">", "W - H - 4", "0", "W > H + 4"),
+        ("==", "4 - H", "-W", "W + 4 == H"),
+        ("==", "-(H//2)", "2", "H//2 == -2"),
+        (">=", "H + 9", "0", "H >= -9"),
+        ("<=", "3", "H", "H >= 3"),
+        ("!=", "2*H", "3*W", "2*H != 3*W"),
+    ],
+)
+def test_a_relation_is_told_without_negative_terms(relation: str, left: str, right: str, text: str) -> None:
+    symbols = Symbols()
+    symbols.declare("H"), symbols.declare("W")
+    made = Assumption(relation, parse_dim(left, symbols), parse_dim(right, symbols))
+    assert made.plain == made.told == text
+
+
 def test_facts_are_no_assumptions() -> None:
     symbols = Symbols()
     n, a, b = symbols.declare("N").dim, symbols.fresh(), symbols.fresh()

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from isthmus.frontends.torch.aten.common import expand, integer, reshape
 from isthmus.frontends.torch.lowering import LOWERINGS, Lowering, Scalar, lowers
-from isthmus.ir.dims import Dim, Expr, bounds, ceildiv, hint
+from isthmus.ir.dims import Dim, Expr, bounds, ceildiv, hint, maximum
 from isthmus.ir.dtypes import i64
 from isthmus.ir.graph import Value
 
@@ -245,12 +245,15 @@ def pad(w: Lowering, x: Value, pad: Sequence[Dim], mode: str = "constant", value
     for number, amount in enumerate(pad):
         (after if number % 2 else before)[len(shape) - 1 - number // 2] = amount
     cuts: list[tuple[int, Dim, Dim]] = []
-    for axis in range(len(shape)):
-        start, end = (-amount if _negative(w, amount) else 0 for amount in (before[axis], after[axis]))
+    wraps = mode == "circular"
+    for axis, size in enumerate(shape):
+        wanted = size + before[axis] + after[axis]
+        start, end = (_taken(w, amount, mode == "constant") for amount in (before[axis], after[axis]))
         before[axis], after[axis] = before[axis] + start, after[axis] + end
         if not all(amount.__class__ is int and amount == 0 for amount in (start, end)):
-            cuts.append((axis, start, end))
-    wraps = mode == "circular"
+            if not w.decide(">=", wanted, 0):
+                w.unsupported(f"{wanted} elements would be left of {size}")
+            cuts.append((axis, start, size - end if wraps else start + wanted))
     if wraps:  # only what is left is repeated; other modes repeat what is taken away, too
         x = _cut(w, x, cuts)
         for axis, _, _ in cuts:
@@ -265,15 +268,27 @@ def pad(w: Lowering, x: Value, pad: Sequence[Dim], mode: str = "constant", value
 
 
 def _cut(w: Lowering, x: Value, cuts: list[tuple[int, Dim, Dim]]) -> Value:
-    """The value without so many elements at both ends of some axes."""
+    """Of some axes, what is between a start and an end."""
     for axis, start, end in cuts:
-        x = part(w, x, axis, start, w.dims(x)[axis] - end)
+        x = part(w, x, axis, start, end)
     return x
 
 
-def _negative(w: Lowering, amount: Dim) -> bool:
+def _taken(w: Lowering, amount: Dim, either: bool) -> Dim:
+    """How many elements an amount of padding takes away.
+
+    Args:
+        w: the lowering.
+        amount: the amount.
+        either: where its sign is not known, it is left open.
+    """
     lo, hi = bounds(amount)
-    return hi < 0 or (lo < 0 and w.decide("<", amount, 0))
+    if lo >= 0:
+        return 0
+    negative = True if hi < 0 else w.always("<", amount, 0)
+    if negative is None and either:
+        return maximum(-amount, 0)
+    return -amount if negative or (negative is None and w.decide("<", amount, 0)) else 0
 
 
 @lowers("aten.constant_pad_nd")

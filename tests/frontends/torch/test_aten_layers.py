@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from aten_cases import Case, b, cases, check, f, flat
 
+import isthmus
 from isthmus.frontends.torch import CaptureOptions, capture
 from isthmus.ir import interpreter
 from isthmus.ir.dims import evaluate
@@ -43,6 +44,42 @@ FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 def test_convolutions(case: Case) -> None:
     case.tolerance |= {"rtol": 1e-4, "atol": 1e-4}
     check(case)
+
+
+FOLDS: dict[str, dict[str, Any]] = {
+    "stride": {"kernel_size": 3, "stride": 2, "padding": 1},
+    "gaps": {"kernel_size": 2, "stride": 3, "padding": 1},
+    "dilation": {"kernel_size": 3, "stride": 2, "padding": 2, "dilation": 2},
+    "axes": {"kernel_size": (3, 2), "stride": (2, 3), "padding": (0, 1)},
+}
+
+
+@pytest.mark.parametrize("name", FOLDS)
+def test_windows_of_any_size_are_folded_back(name: str) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.fold(F.unfold(x, **FOLDS[name]), x.shape[-2:], **FOLDS[name])
+
+    held_at_all_sizes(function, [(5, 7), (8, 5), (7, 12), (4, 4)])
+
+
+@pytest.mark.parametrize("amounts", [lambda h, w: (0, 7 - w), lambda h, w: (w - h, h - w), lambda h, w: (1, 0, 5 - h, h - 6)])
+def test_padding_that_adds_or_takes_away(amounts: Any) -> None:
+    held_at_all_sizes(lambda x: F.pad(x, amounts(*x.shape[-2:]), value=2.0), [(5, 7), (8, 6), (6, 8), (4, 4)])
+
+
+def test_padding_that_would_take_away_more_than_there_is() -> None:
+    net = isthmus.compile(lambda x: F.pad(x, (0, 5 - 2 * x.shape[0])), torch.ones(4), dynamic_shapes=({0: "N"},))
+    assert [told.partition(",")[0] for told in net.report.assumptions] == ["N <= 5"]
+    with pytest.raises(isthmus.errors.UsageError, match=r"N <= 5(.|\n)*N=6\n  remedy: call it where that holds"):
+        net(torch.ones(6))
+
+
+def held_at_all_sizes(function: Any, sizes: list[tuple[int, int]]) -> None:
+    net = isthmus.compile(function, torch.randn(1, 2, 6, 6), dynamic_shapes=({2: "H", 3: "W"},))
+    assert not net.report.assumptions
+    for size in sizes:
+        x = torch.randn(1, 2, *size)
+        torch.testing.assert_close(net(x), function(x))
 
 
 @cases(
