@@ -86,7 +86,7 @@ def test_projections(opset: int) -> None:
     net = isthmus.compile(model, args, dynamic_shapes={"x": sizes, "h": {1: "N"}, "c": {1: "N"}}, opset=opset)
     check(net, model, *args)
     check(net, model, torch.randn(1, 2, 6), torch.randn(2, 1, 3), torch.randn(2, 1, 8))
-    assert kinds(net)["Loop"] == 2  # the state handed over need not be the projection of any
+    assert kinds(net)["Scan"] == 2  # the state handed over need not be the projection of any
 
 
 def test_parameters_are_rearranged_while_they_are_written() -> None:
