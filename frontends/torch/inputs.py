@@ -100,8 +100,8 @@ class Inputs:
         leaves: the tensors, in order.
         spec: the structure of ``(args, kwargs)``.
         flat: all leaves of the structure; a `Leaf` for a tensor.
-        unbounded: names of dynamic sizes without a least one: `torch.export.Dim.DYNAMIC` and ``AUTO`` say none, and 0 is what
-            `torch.export.Dim` says where nobody does.
+        unbounded: names of dynamic sizes without a least one, and whether that is said: `torch.export.Dim.DYNAMIC` and
+            ``AUTO`` say nothing by themselves; a `torch.export.Dim` says 0, also where nobody does.
 
     Raises:
         UsageError: the arguments do not fit the parameters, or the dynamic shapes do not fit the arguments.
@@ -121,7 +121,7 @@ class Inputs:
             self.args, self.kwargs = containers.unflatten(leaves, self.spec)
         self.leaves: list[Leaf] = []
         self.flat: list[Any] = []
-        self.unbounded: set[str] = set()
+        self.unbounded: dict[str, bool] = {}
         self._of: dict[int, Leaf] = {}
         arguments = _arguments(call, self.args, self.kwargs)
         paths: dict[int, str] = {}
@@ -265,7 +265,7 @@ class Inputs:
                 name, lo, hi, may_fix = request
                 least = getattr(word, "min", None)
                 if least == 0 or (least is None and hasattr(word, "type")):
-                    self.unbounded.add(name)
+                    self.unbounded[name] = least == 0
                 symbol = declared.get(name)
                 if symbol is None:
                     symbol = declared[name] = table.declare(name, lo, hi, hints.get(name, size))

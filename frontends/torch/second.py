@@ -56,7 +56,8 @@ class Watch:
         written: parameters and buffers that the model wrote to, with their last value.
         dropped: assumptions that were found to say nothing about the model.
         limits: sizes that were not looked at: a symbol, the least size that was, and the line that asked.
-        perhaps_empty: sizes that the graph was found to hold for down to 0.
+        perhaps_empty: sizes that the graph was found to hold for down to 0, though nobody said so.
+        never_empty: why a size cannot be 0, by its name.
     """
 
     graph: Graph
@@ -67,6 +68,7 @@ class Watch:
     dropped: list[Assumption] = field(default_factory=list)
     limits: list[tuple[Symbol, int, Location]] = field(default_factory=list)
     perhaps_empty: list[Symbol] = field(default_factory=list)
+    never_empty: dict[str, str] = field(default_factory=dict)
 
     def limit(self) -> None:
         """Writes down the limits."""
@@ -75,19 +77,21 @@ class Watch:
             self.graph.symbols.constrain(">=", symbol.dim, least)
 
 
-def confirm(first: Watch, once: Once, ranges: Ranges, unbounded: Collection[str] = ()) -> None:
+def confirm(first: Watch, once: Once, ranges: Ranges, unbounded: Mapping[str, bool]) -> None:
     """Watches the model at other sizes, and drops what it takes for granted about sizes for nothing.
 
     Args:
         first: the first watch; assumptions and ranges of its graph may become fewer and wider.
         once: watches again.
         ranges: what each size was declared to be within.
-        unbounded: sizes that may be 0 where the graph is the same then.
+        unbounded: sizes that may be 0 where the graph is the same then, and whether they are said to; of these it is told
+            where they may not.
 
     Raises:
         CaptureError: the model computes something else at other sizes; the first difference is in the message.
     """
     table = first.graph.symbols
+    taken = list(table.assumptions)
     split: dict[str, tuple[_Cell, _Cell]] = {}
     for symbol, cell in () if first.dropped else _splits(first, ranges):  # their combinations are not watched
         if symbol.name in split or len(split) == MOST_SPLIT:
@@ -98,8 +102,17 @@ def confirm(first: Watch, once: Once, ranges: Ranges, unbounded: Collection[str]
             split[symbol.name] = (symbol.lo, symbol.hi), cell
             table.assumptions = kept
             symbol.lo, symbol.hi = _narrowed(symbol, kept, *declared)
-    if not split:
-        _compare(first, once, unbounded)
+    hints = _other_sizes(first, [*taken, *first.dropped], {})
+    sizes = first.watcher.sizes.declared
+    if hints is not None and any(symbol.hint != hints.get(symbol.name) for symbol in sizes):
+        dropped = {*map(str, taken)} - {*map(str, table.assumptions)}
+        reached = (not split or any(unbounded.values())) and _reach_0(first, once, hints, unbounded, dropped)
+        if not split and not reached:
+            _compare(first, once, hints)
+    for symbol in sorted(sizes, key=lambda symbol: symbol.name):
+        if unbounded.get(symbol.name) and symbol.joined is None and symbol.lo == 1:
+            why = first.never_empty.get(symbol.name, "the model was not watched there")
+            first.watcher.sizes.notes.append(f"{symbol.name} is 1 at least, though it was declared to go down to 0: {why}")
 
 
 def _splits(watch: Watch, ranges: Ranges) -> dict[tuple[Symbol, _Cell], None]:
@@ -131,6 +144,12 @@ def _bounded(assumption: Assumption) -> Symbol | None:
     left = assumption.left
     alone = not isinstance(left, int) and isinstance(assumption.right, int) and assumption.relation != "=="
     return left.symbol if alone and not isinstance(left, int) else None
+
+
+def _not_empty(assumption: Assumption) -> Symbol | None:
+    """The symbol of which an assumption says that it is not 0, and no more."""
+    symbol = _bounded(assumption)
+    return symbol if symbol is not None and _ruled_out(assumption, 0, symbol.hi) == (0, 0) else None
 
 
 def _ruled_out(assumption: Assumption, lo: Bound, hi: Bound) -> _Cell:
@@ -206,35 +225,52 @@ def _plain(watch: Watch) -> list[Any]:
     return found
 
 
-def _reach_0(first: Watch, once: Once, hints: Mapping[str, int], unbounded: Collection[str]) -> bool:
-    """Lets sizes be 0 when the graph is the same at other sizes where nothing is taken for granted about their least."""
+def _reach_0(
+    first: Watch, once: Once, hints: Mapping[str, int], unbounded: Mapping[str, bool], dropped: Collection[str]
+) -> bool:
+    """Lets sizes be 0 when the graph is the same at other sizes where nothing is taken for granted about their least.
+
+    Args:
+        first: the first watch.
+        once: watches again.
+        hints: the other sizes.
+        unbounded: the sizes, and whether they are said to go down to 0.
+        dropped: assumptions that were found to say nothing about the model.
+
+    Returns:
+        Whether the model was found to compute the same at the other sizes.
+    """
     table = first.graph.symbols
     sizes = [s for s in first.watcher.sizes.declared if s.name in unbounded and s.joined is None and s.lo == 1]
     if not sizes or first.dropped:
         return False
     try:
         other = once(hints, {symbol.name: (0, symbol.hi) for symbol in sizes}, ())
-    except IsthmusError:  # the model says no to what may be empty
+    except IsthmusError as error:  # the model says no to what may be empty
+        first.never_empty = dict.fromkeys(unbounded, f"{error.message} ({error.location})")
         return False
+    mine, theirs = set(map(str, table.assumptions)), other.graph.symbols
+    new = [each for each in theirs.assumptions if str(each) not in mine]
+    needed = {each: symbol.name for each in new if (symbol := _not_empty(each)) is not None and symbol.name in unbounded}
+    first.never_empty = {name: f"the model needs {each} ({each.location})" for each, name in needed.items()}
+    said = {*map(str, needed), *dropped} - mine
+    theirs.assumptions = [each for each in theirs.assumptions if str(each) not in said]
+    sizes = [symbol for symbol in sizes if symbol.name not in first.never_empty]
     for symbol in sizes:
         symbol.lo = 0
     table.remember()
-    if _difference(first, other) is None:
-        first.perhaps_empty = sizes
+    found = _difference(first, other)
+    if found is None:
+        first.perhaps_empty = [symbol for symbol in sizes if not unbounded[symbol.name]]
         return True
+    first.never_empty = {**dict.fromkeys(unbounded, f"the model computes something else there: {found}"), **first.never_empty}
     for symbol in sizes:
         symbol.lo = 1
     table.remember()
     return False
 
 
-def _compare(first: Watch, once: Once, unbounded: Collection[str]) -> None:
-    declared = first.watcher.sizes.declared
-    hints = _other_sizes(first, [*first.graph.symbols.assumptions, *first.dropped], {})
-    if hints is None or all(symbol.hint == hints.get(symbol.name) for symbol in declared):
-        return
-    if _reach_0(first, once, hints, unbounded):
-        return
+def _compare(first: Watch, once: Once, hints: Mapping[str, int]) -> None:
     sizes = ", ".join(f"{name}={size}" for name, size in hints.items())
     other = once(hints, {}, ())
     dropped = set(map(str, first.dropped))
@@ -242,7 +278,7 @@ def _compare(first: Watch, once: Once, unbounded: Collection[str]) -> None:
     table.assumptions = [assumption for assumption in table.assumptions if str(assumption) not in dropped]
     found = _difference(first, other)
     if found is not None:
-        before = ", ".join(f"{symbol.name}={symbol.hint}" for symbol in declared)
+        before = ", ".join(f"{symbol.name}={symbol.hint}" for symbol in first.watcher.sizes.declared)
         raise CaptureError(
             f"the model computes something else at {sizes} than at {before}: {found}",
             found="; ".join(note for note in first.watcher.notes if TEXT in note) or None,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.export import Dim
 
 import isthmus
@@ -55,6 +57,57 @@ def test_a_size_that_is_declared_has_its_least(word: Any) -> None:
     net = isthmus.compile(Rows().eval(), torch.randn(5, 4), dynamic_shapes=[{0: word}])
     with pytest.raises(UsageError, match="is out of its range\n  expected: 1 to inf\n  found: 0"):
         net(torch.randn(0, 4))
+
+
+MEANS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "mean": lambda x: (x.mean(1), x.mean(0), x.mean()),
+    "spread": lambda x: (x.std(1), x.var(0), x.var(1, correction=0), torch.var_mean(x)),
+    "norm": lambda x: F.layer_norm(x, x.shape[1:]),
+    "loss": lambda x: (F.mse_loss(x, x * 2), F.l1_loss(x, x + 1)),
+    "others": lambda x: (x.sum(1), x.softmax(1), x.prod(0), x.logsumexp(1), (x > 0).any(1), (x > 0).all(), x.roll(1, 1)),
+}
+
+
+@pytest.mark.parametrize("model", MEANS.values(), ids=MEANS)
+@pytest.mark.parametrize("kind", [Dim, lambda name, min: Dim.DYNAMIC(min=min)], ids=["named", "hint"])
+def test_a_size_that_is_said_to_go_down_to_0_does(model: Any, kind: Any) -> None:
+    net = isthmus.compile(model, torch.randn(5, 7), dynamic_shapes=[{0: kind("N", min=0), 1: kind("M", min=0)}])
+    assert not [note for note in net.report.notes if "at least" in note]
+    for shape in ((2, 3), (0, 3), (2, 0), (0, 0), (9, 4)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(net(x), model(x), equal_nan=True)
+
+
+def test_where_it_cannot_that_is_told() -> None:
+    """Also of one size alone: others go down to 0 beside it."""
+    net = isthmus.compile(first, torch.randn(5, 7), dynamic_shapes=[{0: Dim("N", min=0), 1: Dim("M", min=0)}])
+    [note] = net.report.notes
+    assert note.startswith("N is 1 at least, though it was declared to go down to 0: the model needs N > 0 (")
+    assert net(torch.randn(2, 0)).shape == (2, 0)
+    with pytest.raises(UsageError, match="is out of its range\n  expected: 1 to inf\n  found: 0"):
+        net(torch.randn(0, 3))
+    net = isthmus.compile(wide, torch.randn(5, 4), dynamic_shapes=[{0: Dim("N", min=0)}])
+    assert any(note.startswith("N is 1 at least, though it was declared to go down to 0: ") for note in net.report.notes)
+
+
+def test_a_recurrence_over_no_batch() -> None:
+    model = Steps().eval()
+    net = isthmus.compile(model, torch.randn(5, 4), dynamic_shapes=[{0: Dim("N", min=0)}])
+    for rows in (0, 3):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(net(x), model(x))
+
+
+def test_a_branch_on_another_size_leaves_0_to_it() -> None:
+    """Of a size of which both parts of the range were watched."""
+
+    def model(x: torch.Tensor) -> Any:
+        return x.sum(0) * 2 if x.shape[0] == 1 else 2 * x.sum(0)
+
+    net = isthmus.compile(model, torch.randn(5, 4), dynamic_shapes=[{0: Dim("N", min=0)}])
+    for rows in (0, 1, 3):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(net(x), model(x))
 
 
 @pytest.mark.parametrize("model", [Steps().eval(), first, wide])
