@@ -26,7 +26,7 @@ from isthmus.frontends.torch.given import Given
 from isthmus.frontends.torch.inputs import Inputs, flatten
 from isthmus.frontends.torch.parameters import parameters
 from isthmus.frontends.torch.provenance import raised_at
-from isthmus.frontends.torch.remedies import of_raised
+from isthmus.frontends.torch.remedies import of_raised, raised
 from isthmus.frontends.torch.residues import Multiples, settle
 from isthmus.frontends.torch.restore import Untouched, below_autograd, deep, flags, uncompiled
 from isthmus.frontends.torch.second import Cells, Watch, confirm
@@ -393,7 +393,7 @@ def _watch(
         if watcher.refusals:
             raise stop(watcher, raised_at(error, watcher.provenance)) from error
         raise CaptureError(
-            f"the model raised {type_name(error)}: {error}",
+            f"the model raised {raised(error)}",
             location=raised_at(error, watcher.provenance),
             remedy=_remedy(error, watcher),
         ) from error
@@ -416,16 +416,11 @@ def _comes_of(error: BaseException | None, cause: BaseException | None) -> bool:
 
 
 def _remedy(error: BaseException, watcher: Watcher) -> str:
-    known = of_raised(str(error))
+    known = of_raised(error)
     if known is not None:
         return known
     sizes = ", ".join(f"{symbol.name}={symbol.hint}" for symbol in watcher.sizes.declared)
     return f"check that the model runs on the example inputs; it was watched at sizes {sizes or 'of the example'}"
-
-
-def type_name(error: BaseException) -> str:
-    """The name of an exception's class."""
-    return type(error).__name__
 
 
 def _around(watcher: Watcher, options: CaptureOptions) -> Callable[..., Any] | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from isthmus.frontends.torch.asking import Asking
+from isthmus.frontends.torch.tensors import Watched
 
 _LOOP: Final = "keep the loop in the model with torch.while_loop, or script the function that holds it (torch.jit.script)"
 _CALLS: Final = {
@@ -74,6 +76,17 @@ _RAISED: Final = {
 }  # fmt: skip
 
 
-def of_raised(text: str) -> str | None:
+def raised(error: BaseException) -> str:
+    """An exception that the model raised, as it names a tensor where the model runs plainly."""
+    return f"{type(error).__name__}: {_OURS.sub('Tensor', str(error))}"
+
+
+_OURS: Final = re.compile(rf"\b({re.escape(Watched.__module__)}\.)?{Watched.__name__}\b")
+
+
+def of_raised(error: BaseException) -> str | None:
     """What to do about an exception that the model raised, by its text; None where nothing is known."""
+    if isinstance(error, AttributeError) and isinstance(error.obj, Watched):
+        return None  # any tensor of torch raises it, too
+    text = str(error)
     return next((remedy for part, remedy in _RAISED.items() if part in text), None)

@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any, Final
 
 from isthmus.frontends.torch.lowering import Lowering, lowers
-from isthmus.ir.dims import Dim, hint, symbols
-from isthmus.ir.dtypes import f64, i64
+from isthmus.frontends.torch.products import Product
+from isthmus.ir.dims import Dim
 from isthmus.ir.graph import Value
-
-
-def scaled(w: Lowering, size: Dim, factor: float) -> Dim:
-    """``floor(size * factor)``, as torch finds the size of a result."""
-    if isinstance(size, int):
-        return int(float(size) * factor)
-    exact = Fraction(factor)
-    ratio = exact if exact.denominator <= 1 << 20 else exact.limit_denominator(1000)
-    # At sizes that the ratio takes to no whole number, the float product is not near one either. At the others it is rounded
-    # to the whole number, or above it, unless the factor lies more than a quarter of a float's step below the ratio.
-    if -ratio / (1 << 54) <= exact - ratio <= ratio / (1 << 53):
-        return (size * ratio.numerator) // ratio.denominator
-    product = w.b.mul(w.b.cast(w.b.size(size), dtype=f64), factor)
-    guess = hint(size)
-    (symbol,) = symbols(w.b.graph.symbols.fresh("scaled", lo=1, hint=None if guess is None else int(float(guess) * factor)))
-    w.b.bind(w.b.cast(w.b.floor(product), dtype=i64), symbol=symbol)
-    return symbol.dim
 
 
 def _resize(
     w: Lowering, x: Value, output_size: Sequence[Dim] | None, factors: Sequence[float | None] | None, attrs: dict[str, Any]
 ) -> Any:
     space = w.dims(x)[2:]
+    own = output_size is None
     if output_size is None:
         if factors is None or None in factors:
             w.unsupported("neither the size of the result nor a scale is given")
-        output_size = [scaled(w, size, float(factor)) for size, factor in zip(space, factors, strict=True)]  # type: ignore[arg-type]
+        output_size = [Product(size, float(factor)).floor(w.b) for size, factor in zip(space, factors, strict=True)]  # type: ignore[arg-type]
     if attrs.get("antialias") and attrs["coordinates"] == "align_corners":
         # Torch takes the ratio of aligned corners here, and places as without.
         attrs = attrs | {"coordinates": "half_pixel"}
@@ -44,7 +27,7 @@ def _resize(
     scales = None
     if factors is not None and None not in factors and attrs["coordinates"] != "align_corners":  # which goes by the sizes alone
         given = zip(space, output_size, factors, strict=True)
-        scales = [_effective(w, size, out, float(factor), attrs, len(space)) for size, out, factor in given]  # type: ignore[arg-type]
+        scales = [_effective(w, size, None if own else out, float(factor), attrs, len(space)) for size, out, factor in given]  # type: ignore[arg-type]
     return w.b.resize(x, sizes=output_size, scales=scales, **attrs)
 
 
@@ -54,15 +37,38 @@ def _between_corners(w: Lowering, size: Dim, out: Dim) -> float:
     return (out - 1) / (size - 1)
 
 
-def _effective(w: Lowering, size: Dim, out: Dim, factor: float, attrs: dict[str, Any], count: int) -> float:
-    """The scale that torch's CPU kernels compute with: where rounding made another ratio of the sizes, some go by that."""
+def _effective(w: Lowering, size: Dim, out: Dim | None, factor: float, attrs: dict[str, Any], count: int) -> float:
+    """The scale that torch's CPU kernels compute with: where rounding made another ratio of the sizes, some go by that.
+
+    Args:
+        w: the lowering.
+        size: the size that is scaled.
+        out: the result's; None where it is the size times the factor, rounded down.
+        factor: the factor.
+        attrs: of the op.
+        count: how many axes are scaled.
+    """
+
+    def is_times(number: int) -> bool:
+        if out is not None:
+            return w.decide("==", out, number * size)
+        return w.decide("<", size, _first_beyond(factor, number))
+
     mode = attrs["mode"]
     halves = mode == "nearest" and attrs["nearest"] == "floor" and count == 2
-    if (halves or mode == "linear" or attrs.get("antialias")) and 1 < factor < 1.5 and w.decide("==", out, size):
+    if (halves or mode == "linear" or attrs.get("antialias")) and 1 < factor < 1.5 and is_times(1):
         return 1.0
-    if halves and 2 < factor < 2.5 and w.decide("==", out, 2 * size):
+    if halves and 2 < factor < 2.5 and is_times(2):
         return 2.0
     return factor
+
+
+def _first_beyond(factor: float, number: int) -> int:
+    """The least size that the factor makes more than so many times as large."""
+    size = max(1, int(1 / (factor - number)) - 1)
+    while int(size * factor) <= number * size:
+        size += 1
+    return size
 
 
 def _upsample(name: str, count: int, **fixed: Any) -> None:

@@ -116,6 +116,21 @@ def raising(x: torch.Tensor) -> Any:
     return x
 
 
+def test_an_attribute_that_tensors_lack_is_told_as_torch_tells_it() -> None:
+    def model(x: torch.Tensor) -> Any:
+        return x.var_mean(0)
+
+    with pytest.raises(AttributeError) as plain:
+        model(torch.ones(3))
+    with pytest.raises(CaptureError, match="the model raised AttributeError: ") as caught:
+        capture(model, (torch.ones(3),))
+    assert str(plain.value) in str(caught.value)
+    assert str(caught.value.location) == f"{__file__}:{model.__code__.co_firstlineno + 1} in model"
+    assert "Watched" not in str(caught.value)
+    assert caught.value.remedy is not None
+    assert caught.value.remedy.startswith("check that the model runs on the example inputs")
+
+
 def test_an_exception_of_the_model_is_the_cause() -> None:
     with pytest.raises(CaptureError, match="the model raised ValueError: three is no size") as caught:
         capture(raising, (torch.randn(3, 3),))
