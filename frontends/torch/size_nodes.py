@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.asking import assigns
+from isthmus.frontends.torch.products import Product
 from isthmus.frontends.torch.relations import HOLDS, NEGATED
 from isthmus.ir import dims
 from isthmus.ir.dims import Dim, Expr, floordiv, resolve
@@ -84,6 +85,8 @@ def ratio(x: Any) -> Ratio | None:
     """A number or float as a ratio of dims; None where floats would round differently."""
     if isinstance(x, Ratio):
         return x
+    if isinstance(x, Product):
+        return None
     if isinstance(x, float):
         if not math.isfinite(x):
             return None
@@ -114,7 +117,7 @@ class SizeNode:
 
     Attributes:
         sizes: the capture's sizes.
-        expr: a dim for an integer; a `Ratio` or a float for a float; a relation, a bool or a nested tuple
+        expr: a dim for an integer; a `Ratio`, a `Product` or a float for a float; a relation, a bool or a nested tuple
             ``("and" | "or", left, right)`` for a bool.
         kind: int, float or bool.
     """
@@ -187,6 +190,8 @@ class SizeNode:
         if self.kind is float:
             if isinstance(self.expr, (int, float)):
                 return float(self.expr)
+            if isinstance(self.expr, Product):
+                return self.sizes.hint(self.expr.size) * self.expr.factor
             value = self.sizes.hint(self.expr.num) / self.sizes.hint(self.expr.den)
             return math.sqrt(value) if self.expr.root else value
         return self._truth(lambda relation, left, right: HOLDS[relation](self.sizes.hint(left), self.sizes.hint(right)))
@@ -222,8 +227,8 @@ class SizeNode:
     def guard_float(self, file: Any = None, line: Any = None) -> float:
         if isinstance(self.expr, (int, float)):
             return float(self.expr)
-        self.sizes.fix(self.expr.num, self.sizes.hint(self.expr.num))
-        self.sizes.fix(self.expr.den, self.sizes.hint(self.expr.den))
+        for dim in (self.expr.size,) if isinstance(self.expr, Product) else (self.expr.num, self.expr.den):
+            self.sizes.fix(dim, self.sizes.hint(dim))
         return float(self.hint)
 
     def guard_bool(self, file: Any = None, line: Any = None) -> bool:
@@ -315,7 +320,13 @@ class SizeNode:
         return found
 
     def floor(self) -> SizeNode:
-        return self._int(self._floor())
+        if not isinstance(self.expr, Product):
+            return self._int(self._floor())
+        key = ("floor", self.expr.size, self.expr.factor)
+        found = self.sizes.nodes.get(key)
+        if found is None:
+            found = self.sizes.nodes[key] = self._int(self.expr.floor(self.sizes.watcher.w.b))
+        return found
 
     def ceil(self) -> SizeNode:
         found = self.expr if self.kind is int else None if (r := ratio(self.expr)) is None else r.ceil()
@@ -329,7 +340,7 @@ class SizeNode:
         return whole if digits is None else whole.sym_float()
 
     def trunc(self) -> SizeNode:
-        if self.kind is float and not isinstance(self.expr, (int, float)) and not self.expr.root:
+        if isinstance(self.expr, Ratio) and not self.expr.root:
             return self.ceil() if self.sizes.decide("<", self.expr.num, 0) else self.floor()
         return self.floor()
 
@@ -342,6 +353,8 @@ class SizeNode:
     def is_integer(self) -> SizeNode:
         if self.kind is int:
             return self.wrap_bool(True)
+        if not isinstance(self.expr, Ratio):
+            return self._ratio(None, f"whether {self} is whole")
         return SizeNode(self.sizes, ("==", dims.mod(self.expr.num, self.expr.den), 0), bool)
 
     def sqrt(self) -> SizeNode:
@@ -490,9 +503,18 @@ def _arithmetic(name: str, on_dims: Callable[[Any, Any], Any], on_ratios: Callab
             return found
         left, right = ratio(self.expr), ratio(other.expr)
         usable = left is not None and right is not None and left.exact and right.exact
+        if not usable and name == "mul" and (product := _product(left, other.expr) or _product(right, self.expr)):
+            return SizeNode(self.sizes, product, float)
         return self._ratio(on_ratios(left, right) if usable else None, f"{name} of {self} and {other}")  # type: ignore[arg-type]
 
     setattr(SizeNode, name, method)
+
+
+def _product(x: Ratio | None, factor: Any) -> Product | None:
+    """A whole number from sizes, not negative, times a positive float that is no small ratio; None for others."""
+    if x is None or x.root or x.den != 1 or dims.bounds(x.num)[0] < 0 or not isinstance(factor, float):
+        return None
+    return Product(x.num, factor) if 0 < factor < math.inf else None
 
 
 _arithmetic("add", lambda a, b: a + b, lambda a, b: Ratio(a.num * b.den + b.num * a.den, a.den * b.den))

@@ -15,6 +15,7 @@ from isthmus.frontends.torch import leaving, sharing, views
 from isthmus.frontends.torch.aliases import Aliases, Entry, doubt, view
 from isthmus.frontends.torch.calls import Plan, plan_of
 from isthmus.frontends.torch.lowering import Lowering, dtype_of, torch_dtype
+from isthmus.frontends.torch.products import Product
 from isthmus.frontends.torch.provenance import Provenance, library
 from isthmus.frontends.torch.questions import question
 from isthmus.frontends.torch.reals import Reals
@@ -258,10 +259,13 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         constant = node.maybe_as_float()
         if constant is not None:
             return constant
-        ratio: Ratio = node.expr
         b, w = self.w.b, self.w
-        value: Value = b.div(w.tensor(ratio.num, dtypes.f64), w.tensor(ratio.den, dtypes.f64))
-        value = b.sqrt(value) if ratio.root else value
+        if isinstance(node.expr, Product):
+            value = node.expr.value(b)
+        else:
+            ratio: Ratio = node.expr
+            value = b.div(w.tensor(ratio.num, dtypes.f64), w.tensor(ratio.den, dtypes.f64))
+            value = b.sqrt(value) if ratio.root else value
         w.floats.add(value)
         return value
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -51,3 +53,14 @@ def test_factors_whose_products_round_below_a_whole_number(factor: float, low: l
     """170 * 0.7 is 118.99999999999999: no quotient of whole numbers gives torch's size."""
     net = isthmus.compile(Resize(mode, factor).eval(), torch.randn(1, 2, 500, 100), dynamic_shapes=({2: "H"},))
     net.verify([torch.randn(1, 2, size, 100) for size in low])
+
+
+@pytest.mark.parametrize("factor", [0.7, 1.7, 2.3])
+@pytest.mark.parametrize("how", [{"mode": "area"}, {"recompute_scale_factor": True}], ids=["area", "recomputed"])
+def test_sizes_that_torch_computes_with_a_factor(how: dict[str, Any], factor: float) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return interpolate(x, scale_factor=factor, **how)
+
+    net = isthmus.compile(function, torch.randn(1, 2, 6, 6), dynamic_shapes=({2: "H", 3: "W"},))
+    assert not net.report.assumptions
+    net.verify([torch.randn(1, 2, *sizes) for sizes in ((2, 3), (10, 20), (7, 110))])

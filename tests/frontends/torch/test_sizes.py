@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from watching import agree
 
+import isthmus
 from isthmus.frontends.torch import CaptureOptions, TorchCaptured, capture
 from isthmus.frontends.torch.size_nodes import Ratio, square_root
 from isthmus.ir.dims import Expr, Symbol, evaluate
@@ -205,8 +206,19 @@ def test_an_automatic_size_may_become_a_number() -> None:
 
 def test_inexact_floats_are_refused() -> None:
     with pytest.raises(CaptureError, match="no exact ratio of sizes") as caught:
-        capture(lambda x: torch.zeros(math.floor(x.shape[0] * 0.1)), (torch.randn(8, 6),), dynamic_shapes=HW)
+        capture(lambda x: torch.zeros(math.floor(x.shape[0] * 0.1 + 1)), (torch.randn(8, 6),), dynamic_shapes=HW)
     assert "test_sizes.py" in str(caught.value)
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.7, 2.3])
+def test_a_size_times_a_float(factor: float) -> None:
+    def function(x: torch.Tensor) -> Any:
+        return torch.zeros(math.floor(x.shape[0] * factor)), x * (x.shape[0] * factor)
+
+    net = isthmus.compile(function, torch.randn(8, 6), dynamic_shapes=HW)
+    for size in (3, 10, 110, 170):
+        x = torch.randn(size, 6)
+        torch.testing.assert_close(net(x), function(x))
 
 
 def on_data(x: torch.Tensor) -> Any:
