@@ -181,7 +181,7 @@ def lower(
     if until == "legal":
         tell("legalize")
         with _stage(report, "legalize"):
-            record = _legalize(captured, backend)
+            record = _legalize(captured, backend, report)
         report.legalized = dict(record.counts)
         with _stage(report, "cleanup"):
             records = run_passes(graph, cleanup_passes(growth), verify=verify_ir)
@@ -194,7 +194,7 @@ def lower(
     return captured, report, backend
 
 
-def _legalize(captured: Captured, backend: Backend) -> PassRecord:
+def _legalize(captured: Captured, backend: Backend, report: Report) -> PassRecord:
     """Legalizes the graph. What may be empty may be so where the target's form is the same then, and not worse."""
     graph, sizes, names = captured.graph, captured.perhaps_empty, captured.output_names
     if not sizes:
@@ -205,6 +205,8 @@ def _legalize(captured: Captured, backend: Backend) -> PassRecord:
     if any(node not in legal and backend.legal(node) is not None for node in graph.walk()):
         for symbol in sizes:
             graph.symbols.narrow(symbol, 1)
+        told = ", ".join(symbol.name for symbol in sizes)
+        report.notes.append(f"{told} {'are' if len(sizes) > 1 else 'is'} taken to be 1 at least, which takes fewer nodes")
     return record
 
 

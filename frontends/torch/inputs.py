@@ -100,8 +100,8 @@ class Inputs:
         leaves: the tensors, in order.
         spec: the structure of ``(args, kwargs)``.
         flat: all leaves of the structure; a `Leaf` for a tensor.
-        unbounded: names of dynamic sizes without a least one, and whether that is said: `torch.export.Dim.DYNAMIC` and
-            ``AUTO`` say nothing by themselves; a `torch.export.Dim` says 0, also where nobody does.
+        unbounded: names of dynamic sizes without a least one, and whether that is said, as ``Dim.DYNAMIC(min=0)`` does. A
+            `torch.export.Dim` says 0 also where nobody does.
 
     Raises:
         UsageError: the arguments do not fit the parameters, or the dynamic shapes do not fit the arguments.
@@ -265,7 +265,7 @@ class Inputs:
                 name, lo, hi, may_fix = request
                 least = getattr(word, "min", None)
                 if least == 0 or (least is None and hasattr(word, "type")):
-                    self.unbounded[name] = least == 0
+                    self.unbounded[name] = least == 0 and hasattr(word, "type")
                 symbol = declared.get(name)
                 if symbol is None:
                     symbol = declared[name] = table.declare(name, lo, hi, hints.get(name, size))
