@@ -122,14 +122,9 @@ class Sizes(SizeArithmetic[str]):
         """Whether a dim is 0 or more, by what it is computed of or because a tensor has this size."""
         return bounds(dim)[0] >= 0 or self._bearing((resolve(dim),)) is not None
 
-    def is_shape(self, dims: Sequence[Dim], instead: Sequence[Dim]) -> bool:
-        """Whether one node tells all of these dims, and other dims, which say the same, take sizes that are not there yet."""
-        if self._bearer(tuple(map(resolve, dims))) is None:
-            return False
-        parts = [dim for dim in map(resolve, instead) if not isinstance(dim, int)]
-        told = [key for scope in self.e.scopes for key, _ in scope.sizes]
-        runs = [key.dims for key in told if isinstance(key, _Run)]
-        return not all(dim in told or any(dim in run for run in runs) for dim in parts)
+    def is_shape(self, dims: Sequence[Dim]) -> bool:
+        """Whether one node tells all of these dims."""
+        return self._bearer(tuple(map(resolve, dims))) is not None
 
     def _pick(self, dim: Expr) -> str:
         """A scalar, out of sizes that are there already if there are any."""
