@@ -37,7 +37,7 @@ def _arange_by_turns(b: Builder, node: Node) -> Any:
 def _arange(b: Builder, node: Node) -> Any:
     """A constant, or the places of as many ones."""
     attrs, (length,) = node.attrs, node.result.tensor.shape or (0,)
-    if isinstance(length, int) and _all_known(node):
+    if isinstance(length, int) and length <= MOST_NUMBERED and _all_known(node):
         return b.constant(attrs["start"] + attrs["step"] * np.arange(length), attrs["dtype"])
     return _spaced(b, node, b.reshape(b.nonzero(b.expand(b.constant(np.int64(1)), shape=[length])), shape=[length]))
 

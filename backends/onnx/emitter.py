@@ -196,7 +196,10 @@ class Emitter:
 
     def ints(self, values: Iterable[int]) -> str:
         """The name of a list of integers, i64."""
-        return self.constant(list(values), dtypes.i64)
+        numbers = list(values)
+        if any(not -(1 << 63) <= number < 1 << 63 for number in numbers):
+            refuse("a number does not fit into 64 bits")
+        return self.constant(numbers, dtypes.i64)
 
     # ---- nodes
 

@@ -18,7 +18,9 @@ from onnx import helper
 from onnx_models import model
 
 import isthmus
-from isthmus.errors import EvaluationError
+from isthmus.backends.onnx.emitter import Emitter
+from isthmus.backends.onnx.table import Refused
+from isthmus.errors import EvaluationError, UnsupportedError
 
 
 def chain(count: int, step: str, first: str = "a0") -> str:
@@ -159,3 +161,19 @@ def test_what_takes_too_much_memory_is_told() -> None:
     net = isthmus.compile(model(text), target="reference")
     with pytest.raises(EvaluationError, match="Unable to allocate"):
         net(np.float32([1]))
+
+
+@pytest.mark.parametrize("opset", [8, 10, 11])
+def test_a_range_of_thousands_of_millions_is_not_written_down(opset: int) -> None:
+    text = """(float[N] x) => (float y) <int64 a = {0}, int64 b = {2147483648}, int64 d = {1}> {
+        r = Range(a, b, d) y = Gather(x, r) }"""
+    try:
+        net = isthmus.compile(model(text, 11), opset=opset)
+    except UnsupportedError:
+        return
+    assert all(weight.nbytes < 1 << 20 for weight in net.graph.weights())
+
+
+def test_a_number_of_more_than_64_bits_is_refused() -> None:
+    with pytest.raises(Refused, match="does not fit into 64 bits"):
+        Emitter(17, {}).ints([1, 1 << 63])
