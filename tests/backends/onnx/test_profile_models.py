@@ -34,7 +34,6 @@ def _fast_paths_as_they_were() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def opencv() -> Iterator[Reader]:
-    pytest.importorskip("cv2")
     reader = Reader("opencv")
     yield reader
     reader.close()
@@ -42,7 +41,6 @@ def opencv() -> Iterator[Reader]:
 
 @pytest.fixture(scope="module")
 def tensorrt() -> Iterator[Reader]:
-    pytest.importorskip("tensorrt_rtx")
     reader = Reader("tensorrt-builder")
     yield reader
     reader.close()
