@@ -162,7 +162,7 @@ def lower(
         raise CaptureError(f"{report.model} has no tensor among its results: there is nothing to compute")
     captured.integers = read_integers(graph)
     report.pruned = pruned(captured)
-    if (warning := early_exit(graph, report.pruned)) is not None:
+    if captured.by_example and (warning := early_exit(graph, report.pruned)) is not None:
         captured.warnings.append(warning)
     for told in captured.warnings:
         warnings.warn(told, IsthmusWarning, stacklevel=3)

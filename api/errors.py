@@ -10,6 +10,7 @@ from isthmus.ir.errors import (
     MismatchError,
     ParseError,
     Refusal,
+    SizeLimitError,
     UnavailableError,
     UnknownSizeError,
     UnsupportedError,
@@ -19,5 +20,6 @@ from isthmus.ir.errors import (
 
 __all__ = [
     "CaptureError", "EvaluationError", "FileError", "InferError", "IsthmusError", "IsthmusWarning", "MismatchError",
-    "ParseError", "Refusal", "UnavailableError", "UnknownSizeError", "UnsupportedError", "UsageError", "VerifyError",
+    "ParseError", "Refusal", "SizeLimitError", "UnavailableError", "UnknownSizeError", "UnsupportedError", "UsageError",
+    "VerifyError",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -69,7 +69,10 @@ class Captured(ABC):
         integers: the symbols that are the integer in an input of one element, and the place of that input.
         growth: tells, of the graph as it is by then, by how many bytes it may grow for constants in place of what computes
             them, where the model comes from a file, which is not to grow; None where it does not matter.
+        by_example: whether the graph is what one call of the model did, which may have left the model early.
     """
+
+    by_example: ClassVar[bool] = False
 
     graph: Graph
     input_names: list[str]

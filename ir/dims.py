@@ -34,8 +34,8 @@ from isthmus.ir.intervals import INF, Bound
 
 __all__ = [
     "INF", "Atom", "Bound", "Dim", "Expr", "Function", "Monomial", "Symbol", "alike", "bounds", "ceildiv", "difference",
-    "evaluate", "exact_quotient", "extreme", "floordiv", "hint", "maximum", "minimum", "mod", "occurrences", "product",
-    "resolve", "same", "simplify", "spread", "substitute", "symbols",
+    "evaluate", "exact_quotient", "extreme", "floordiv", "hint", "known_product", "maximum", "minimum", "mod", "occurrences",
+    "product", "resolve", "same", "simplify", "spread", "substitute", "symbols",
 ]  # fmt: skip
 
 
@@ -63,6 +63,12 @@ def product(dims: Sequence[Dim]) -> Dim:
     for dim in dims:
         result = dim * result  # by 1 an expression stays the object that it is
     return result
+
+
+def known_product(dims: Sequence[Dim]) -> int | None:
+    """The product of some dims, where it is known: of numbers, or with a 0 among them."""
+    numbers = [dim for dim in dims if isinstance(dim, int)]
+    return 0 if 0 in numbers else math.prod(numbers) if len(numbers) == len(dims) else None
 
 
 def same(left: Dim, right: Dim) -> bool | None:

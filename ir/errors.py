@@ -65,6 +65,10 @@ class UnknownSizeError(InferError):
     """What an op gives has a form that hangs on a size which is not known yet."""
 
 
+class SizeLimitError(UnknownSizeError):
+    """A size comes to an expression that is too large to be followed."""
+
+
 class VerifyError(IsthmusError):
     """A graph breaks one of the IR's invariants.
 

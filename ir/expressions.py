@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 from isthmus.ir.dtypes import is_dtype
-from isthmus.ir.errors import InferError
+from isthmus.ir.errors import SizeLimitError
 from isthmus.ir.intervals import INF, Bound, floor, plus, times
 
 T = TypeVar("T")
@@ -240,8 +240,8 @@ def _degree(dim: Expr) -> int:
     return max(len(monomial) for monomial, _ in dim.terms)
 
 
-def _too_large() -> InferError:
-    return InferError(f"a size is an expression of more than {MOST_TERMS} terms", op="size")
+def _too_large() -> SizeLimitError:
+    return SizeLimitError(f"a size is an expression of more than {MOST_TERMS} terms", op="size")
 
 
 def _key(atom: Atom) -> str:

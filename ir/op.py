@@ -18,7 +18,7 @@ from isthmus.ir import dtypes
 from isthmus.ir.attributes import REQUIRED, Attribute
 from isthmus.ir.dims import Dim, Expr, bounds, spread
 from isthmus.ir.dtypes import DType
-from isthmus.ir.errors import EvaluationError, InferError, UnknownSizeError
+from isthmus.ir.errors import EvaluationError, InferError, SizeLimitError, UnknownSizeError
 from isthmus.ir.symbols import Symbols
 from isthmus.ir.types import Tensor, Type
 
@@ -238,7 +238,7 @@ class Call:
                 return one
         try:
             return spread(left, right)
-        except InferError:  # it comes to an expression that is too large
+        except SizeLimitError:
             return self.fresh()
 
     def fresh(self, prefix: str = "u", lo: float = 0, hi: float = float("inf")) -> Dim:
@@ -522,9 +522,15 @@ class Op:
                     raise call.error(f"operand {operand.name} has another dtype", expected=expected, found=str(type))
 
     def infer_checked(self, call: Call) -> Sequence[Type]:
-        """`check`, then `infer`; no result has more than `MOST_AXES` axes."""
+        """`check`, then `infer`, without the operands' content where a size that it tells is too large to be followed; no
+        result has more than `MOST_AXES` axes."""
         self.check(call)
-        found = self.infer(call)
+        try:
+            found = self.infer(call)
+        except SizeLimitError:
+            if not call.values:
+                raise
+            found = self.infer(Call(self, call.types, call.attrs, call.regions, call.symbols))
         for type in found:
             if type.__class__ is Tensor and len(type.shape or ()) > MOST_AXES:
                 raise call.error(f"the result has more than {MOST_AXES} axes")

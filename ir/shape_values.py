@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from isthmus.ir.dims import Dim, product
+from isthmus.ir.dims import Dim, known_product
 from isthmus.ir.errors import InferError
 from isthmus.ir.graph import Value
 from isthmus.ir.ops.numerics import FOLLOWED, MAX_FOLLOWED
@@ -57,5 +57,5 @@ def _is_small(value: Value) -> bool:
     type = value.type
     if not isinstance(type, Tensor) or type.shape is None or type.dtype not in FOLLOWED:
         return False
-    count = product(type.shape)
-    return isinstance(count, int) and count <= MAX_FOLLOWED
+    number = known_product(type.shape)
+    return number is not None and number <= MAX_FOLLOWED

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, bounds, floordiv, maximum, product, resolve, symbols
+from isthmus.ir.dims import Dim, bounds, floordiv, known_product, maximum, product, resolve, symbols
 from isthmus.ir.dtypes import i64
 from isthmus.ir.errors import InferError
 from isthmus.ir.graph import Graph, Node, Value
@@ -153,8 +153,8 @@ def _followed(value: Value) -> bool:
     type = value.type
     if not isinstance(type, Tensor) or not (type.dtype.is_integer or type.dtype.kind == "bool") or type.shape is None:
         return False
-    count = product(type.shape)
-    return isinstance(count, int) and count <= MAX_ELEMENTS
+    elements = known_product(type.shape)
+    return elements is not None and elements <= MAX_ELEMENTS
 
 
 def _reshape(b: Builder, node: Node, elements: list[Elements | None]) -> Value | None:

@@ -11,6 +11,7 @@ from isthmus.backends.onnx.profile import Kind, Profile
 from isthmus.backends.onnx.table import Refused
 from isthmus.ir import dtypes
 from isthmus.ir.dtypes import DType
+from isthmus.ir.errors import SizeLimitError
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.op import Trait
 from isthmus.ir.ops.control import opaque
@@ -76,6 +77,8 @@ class Probe(Emitter):
             emit(self, node, *node.op.group(operands))
         except Refused as reason:
             return str(reason)
+        except SizeLimitError as error:
+            return error.message
         return None
 
     @cached_property

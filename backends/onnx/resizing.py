@@ -13,7 +13,7 @@ from isthmus.backends.onnx.neural import shape_of
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, bounds, floordiv, maximum, same
+from isthmus.ir.dims import Dim, bounds, exact_quotient, maximum, same
 from isthmus.ir.graph import Node, Value
 
 _OF_TORCH: Final = {("asymmetric", "floor"): 0.0, ("half_pixel", "round_prefer_ceil"): 0.5}
@@ -80,7 +80,7 @@ def _upsample(e: Emitter, node: Node, x: str, times: list[float]) -> Any:
 
 def _times(length: Dim, size: Dim) -> float:
     """How often an axis fits in its result, where that is known and ONNX works out the size from it; else 0."""
-    found = 0 if length == 0 else floordiv(size, length)
+    found = exact_quotient(size, length)
     if isinstance(found, int) and same(length * found, size) is True:
         return found
     ratio = None if isinstance(length, int) else _ratio(length, size)  # numbers are as well told as sizes

@@ -38,7 +38,7 @@ def _reshape(e: Emitter, node: Node, x: str) -> Any:
     may_vanish = any(bounds(dim)[0] < 1 for dim in node.attrs["shape"])
     if e.opset < 14 and computed and may_vanish:
         refuse("a size that may be 0 needs opset 14")
-    if computed and e.sizes.is_shape(node.attrs["shape"]):
+    if computed and e.sizes.is_shape(node.attrs["shape"], shape):
         return e.op("Reshape", x, e.sizes.vector(node.attrs["shape"]), allowzero=int(may_vanish) or None)
     if e.opset < 14 and not computed and any(
         size == 0 and wanted.__class__ is int and not (axis < len(shape_of(node)) and shape_of(node)[axis] == 0)

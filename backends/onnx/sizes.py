@@ -122,9 +122,14 @@ class Sizes(SizeArithmetic[str]):
         """Whether a dim is 0 or more, by what it is computed of or because a tensor has this size."""
         return bounds(dim)[0] >= 0 or self._bearing((resolve(dim),)) is not None
 
-    def is_shape(self, dims: Sequence[Dim]) -> bool:
-        """Whether one node tells all of these dims."""
-        return self._bearer(tuple(map(resolve, dims))) is not None
+    def is_shape(self, dims: Sequence[Dim], instead: Sequence[Dim]) -> bool:
+        """Whether one node tells all of these dims, and other dims, which say the same, take sizes that are not there yet."""
+        if self._bearer(tuple(map(resolve, dims))) is None:
+            return False
+        parts = [dim for dim in map(resolve, instead) if not isinstance(dim, int)]
+        told = [key for scope in self.e.scopes for key, _ in scope.sizes]
+        runs = [key.dims for key in told if isinstance(key, _Run)]
+        return not all(dim in told or any(dim in run for run in runs) for dim in parts)
 
     def _pick(self, dim: Expr) -> str:
         """A scalar, out of sizes that are there already if there are any."""
@@ -146,7 +151,9 @@ class Sizes(SizeArithmetic[str]):
             return None
         for atom in monomial:
             value, axis = self._binder(atom) if isinstance(atom, Symbol) else (None, None)
-            if value is not None and axis is not None and same(product(value.tensor.shape or ()), dim) is True:
+            if value is None or axis is None or any(map(_is_sum, value.tensor.shape or ())):
+                continue  # a product of sums is none of symbols
+            if same(product(value.tensor.shape or ()), dim) is True:
                 try:
                     return str(self.e.op("Size", self.e.name(value)))
                 except Refused:  # of some types
@@ -333,6 +340,10 @@ def target_shape(source: Sequence[Dim] | None, target: Sequence[Dim], allow_zero
 
 def _alone(atom: Atom) -> Expr:
     return Expr((((atom,), 1),))
+
+
+def _is_sum(dim: Dim) -> bool:
+    return isinstance(dim, Expr) and len(dim.terms) > 1
 
 
 def _may_fail(dim: Dim) -> bool:

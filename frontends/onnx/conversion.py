@@ -28,7 +28,7 @@ from isthmus.frontends.onnx.types import Dims
 from isthmus.frontends.onnx.whole import kept_whole
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim
-from isthmus.ir.errors import FileError, InferError, UnknownSizeError
+from isthmus.ir.errors import FileError, InferError, SizeLimitError, UnknownSizeError
 from isthmus.ir.graph import Graph, Value
 from isthmus.ir.interface import Note
 from isthmus.ir.location import Location
@@ -118,14 +118,16 @@ class Conversion:
         proto: the NodeProto.
         domain: its domain; the standard one is empty.
         scope: the values of the names that the node sees, for nested graphs.
+        follows: whether sizes that the model computes are followed as expressions.
     """
 
-    def __init__(self, model: Model, b: Builder, proto: Any, scope: Scope) -> None:
+    def __init__(self, model: Model, b: Builder, proto: Any, scope: Scope, follows: bool = True) -> None:
         self.model = model
         self.b = b
         self.proto = proto
         self.domain = domain_of(proto)
         self.scope = scope
+        self.follows = follows
         self.regions: list[Graph] = []
 
     @property
@@ -176,6 +178,8 @@ class Conversion:
         content = self.known(value)
         if content is not None and content.dtype.kind in "iu":
             return tuple(content.reshape(-1).tolist())
+        if not self.follows:
+            return None
         assumed = len(self.b.graph.symbols.assumptions)
         if assumed not in self.model.followed:
             self.model.followed.clear()  # more is known of sizes by now
@@ -326,8 +330,10 @@ def convert_nodes(model: Model, b: Builder, protos: Sequence[Any], scope: Scope,
                     value.name = name
 
 
-def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], scope: Scope) -> Sequence[Value | None]:
-    c = Conversion(model, b, proto, scope)
+def _convert(
+    model: Model, b: Builder, proto: Any, inputs: list[Value | None], scope: Scope, follows: bool = True
+) -> Sequence[Value | None]:
+    c = Conversion(model, b, proto, scope, follows)
     if not c.domain and not c.model.opsets.get(""):
         raise FileError("the file names no opset of the standard domain, so that its ops have no meaning", op=op_of(proto),
                         location=b.location, remedy="add the opset_import that the model was written for")  # fmt: skip
@@ -355,6 +361,8 @@ def _convert(model: Model, b: Builder, proto: Any, inputs: list[Value | None], s
         b.graph.erase_between(before)
         for key in list(model.opaque)[noted:]:
             del model.opaque[key]  # they are within the node
+        if isinstance(error, SizeLimitError) and follows:
+            return _convert(model, b, proto, inputs, scope, follows=False)
         ranked = unknown or isinstance(error, Opaque) or all(map(_ranked, inputs))
         reason = error.args[0] if ranked else "the rank of an input is not known"
         return opaque(model, b, proto, inputs, scope, reason, getattr(error, "types", None))

@@ -73,6 +73,8 @@ class CaptureOptions(BaseModel):
 class TorchCaptured(Captured):
     """A captured torch model."""
 
+    by_example = True
+
     source: Source
     inputs: Inputs
     spec: pytree.TreeSpec

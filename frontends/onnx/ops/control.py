@@ -11,7 +11,7 @@ import numpy as np
 from isthmus.frontends.onnx.conversion import Conversion, Opaque
 from isthmus.frontends.onnx.table import converts
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, Symbol, product, symbols
+from isthmus.ir.dims import Dim, Symbol, known_product, symbols
 from isthmus.ir.dtypes import i64
 from isthmus.ir.errors import EvaluationError, InferError, IsthmusError
 from isthmus.ir.graph import Graph, Value
@@ -81,8 +81,8 @@ def _decided(cond: Value) -> Array | None:
 def _small(value: Value) -> bool:
     if not isinstance(value.type, Tensor) or value.type.shape is None:
         return False
-    size = product(value.type.shape)
-    return isinstance(size, int) and size <= LARGEST
+    size = known_product(value.type.shape)
+    return size is not None and size <= LARGEST
 
 
 @converts("Loop", seen_through=True)

@@ -74,7 +74,7 @@ def slice_(
     if 0 in walk or len(walk) != len(along) or len(set(along)) != len(along):
         raise c.malformed(f"has the axes {along} and the steps {walk}")
     lows, highs = c.numbers(starts), c.numbers(ends)
-    if lows is not None and highs is not None:
+    if c.follows and lows is not None and highs is not None:
         if not len(lows) == len(highs) == len(along):
             raise c.malformed(f"has {len(along)} axes, {len(lows)} starts and {len(highs)} ends")
         bounded = [
