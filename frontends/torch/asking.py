@@ -42,6 +42,14 @@ def asking(provenance: Provenance) -> Asking:
     frame = provenance.frame()
     if frame is None:
         return Asking()
+    at = id(frame.f_code), frame.f_lasti
+    found = provenance.asked.get(at)
+    if found is None:
+        found = provenance.asked[at] = _asking(frame)  # the whole file is parsed for it
+    return found
+
+
+def _asking(frame: FrameType) -> Asking:
     place, around = nodes(frame)
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     if place is None or not lines:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from types import CodeType, FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
@@ -17,6 +17,9 @@ import torch
 import isthmus.frontends
 import isthmus.ir
 from isthmus.ir.location import Location
+
+if TYPE_CHECKING:
+    from isthmus.frontends.torch.asking import Asking
 
 # With a trailing separator: a bare prefix would swallow torchvision too.
 _LIBRARY = tuple(
@@ -66,12 +69,14 @@ class Provenance:
         path: names of the modules that are running, outermost first.
         outside: the function that runs the model; the frames around it are not the model's.
         script: the line of a script that is interpreted now; None while Python runs.
+        asked: what asks at a step of some code, by the code's id and the step.
     """
 
     def __init__(self) -> None:
         self.path: list[str] = [""]
         self.outside: CodeType | None = None
         self.script: Location | None = None
+        self.asked: dict[tuple[int, int], Asking] = {}
         self._known: dict[tuple[int, int, str], Location] = {}
 
     def here(self) -> Location:
