@@ -16,7 +16,7 @@ import numpy as np
 
 from isthmus.ir import dtypes
 from isthmus.ir.attributes import REQUIRED, Attribute
-from isthmus.ir.dims import Dim, Expr, bounds, spread
+from isthmus.ir.dims import Dim, Expr, bounds, minimum, spread
 from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import EvaluationError, InferError, SizeLimitError, UnknownSizeError
 from isthmus.ir.symbols import Symbols
@@ -206,7 +206,7 @@ class Call:
     def broadcast(self, *shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
         """The shape that several shapes broadcast to, by numpy's rules.
 
-        Two unknown sizes are assumed equal and recorded, unless the graph's symbols say that either may be 1.
+        Two unknown sizes are assumed equal and recorded, unless one is 1 at most or the graph's symbols say that either may be 1.
         """
         first = shapes[0]
         if shapes.count(first) == len(shapes):
@@ -227,7 +227,13 @@ class Call:
     def _together(self, left: Dim, right: Dim) -> Dim:
         """The size that two sizes broadcast to."""
         what = "broadcast sizes"
-        if self.symbols.joins or (isinstance(left, int) and isinstance(right, int)) or self.symbols.same(left, right):
+        joins = self.symbols.joins
+        for one, other in ((left, right), (right, left)):
+            if one.__class__ is not int and bounds(one)[1] <= 1:
+                if minimum(1, other) == one:
+                    return other  # it is 0 only where the other is
+                joins = False
+        if joins or (isinstance(left, int) and isinstance(right, int)) or self.symbols.same(left, right):
             return self.unify(left, right, what)
         for one, other in ((left, right), (right, left)):
             if self.symbols.same(one, 1) is False:  # then the other is 1, or the same

@@ -121,3 +121,13 @@ def test_what_is_taken_to_be_no_less_than_1_for_a_better_form_is_told() -> None:
     net = isthmus.compile(lambda x: x.mean(0), torch.randn(5, 4), dynamic_shapes=[{0: Dim("N")}])
     assert "N is taken to be 1 at least, which takes fewer nodes" in net.report.notes
     assert net.artefact.node_count == 1
+
+
+@pytest.mark.parametrize("model", [wide, lambda x: x.where(x[:1] > 0, -x), lambda x: torch.cat([x, x]) * x[:1]])
+def test_a_row_that_there_may_not_be_is_spread_over_all(model: Any) -> None:
+    """The first row has min(1, N) of them, which fits any N."""
+    net = isthmus.compile(model, torch.randn(5, 4), dynamic_shapes=[{0: Dim.DYNAMIC(min=0)}])
+    assert not net.report.assumptions
+    for rows in (0, 1, 5, 9):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(net(x), model(x))
