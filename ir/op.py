@@ -206,7 +206,8 @@ class Call:
     def broadcast(self, *shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
         """The shape that several shapes broadcast to, by numpy's rules.
 
-        Two unknown sizes are assumed equal and recorded, unless one is 1 at most or the graph's symbols say that either may be 1.
+        Two unknown sizes are assumed equal and recorded, unless one is 1 at most, or the graph's symbols say that either may
+        be 1.
         """
         first = shapes[0]
         if shapes.count(first) == len(shapes):
