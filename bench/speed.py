@@ -19,6 +19,7 @@ import gc
 import json
 import logging
 import math
+import re
 import subprocess
 import sys
 import time
@@ -68,6 +69,11 @@ def by_dynamo(example: Example) -> Any:
         example.model, example.args, kwargs=example.kwargs, dynamic_shapes=dynamic(example), opset_version=OPSET,
         dynamo=True, verbose=False,
     )  # fmt: skip
+
+
+def why(error: Exception) -> str:
+    """An error in a few words, without colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", f"{type(error).__name__}: {error}".splitlines()[0])[:80]
 
 
 def least(contender: Callable[[Example], Any], example: Example, runs: int) -> tuple[float, Any]:
@@ -135,7 +141,7 @@ def simplified(model: onnx.ModelProto, found: dict[str, Any]) -> dict[str, bytes
             try:
                 made[peer] = simplify(copy.deepcopy(model)).SerializeToString()
             except Exception as error:  # whatever stops a peer belongs in the table
-                found[f"{peer} fails"] = f"{type(error).__name__}: {error}".splitlines()[0]
+                found[f"{peer} fails"] = why(error)
     return made
 
 
@@ -153,7 +159,7 @@ def measure(name: str, runs: int, keep: bool, seconds: float) -> dict[str, Any]:
         try:
             found[peer], made = least(contender, example, runs)
         except Exception as error:  # whatever stops a peer belongs in the table
-            found[f"{peer} fails"] = f"{type(error).__name__}: {error}".splitlines()[0]
+            found[f"{peer} fails"] = why(error)
             made = None
     if made is not None:
         peers = simplified(made.model_proto, found)
@@ -221,17 +227,19 @@ def show(results: dict[str, dict[str, Any]]) -> str:
     rows = []
     for name, found in results.items():
         told = found.get("latency", {})
-        notes = "; ".join(f"{key}: {value}" for key, value in found.items() if key.endswith(("fails", "ended")))
         rows.append((
             name, found.get("ours"), found.get("torch.onnx"), ratios["compile"].get(name), found.get("capture"),
             found.get("torch.export"), ratios["capture"].get(name), *map(told.get, ("seconds", "ratio", "control", "spread")),
-            told and ("worse" if is_worse(told) else "no worse") + f" than {told['peer']}", notes,
+            f"{'worse' if is_worse(told) else 'no worse'} than {told['peer']}" if told else None,
         ))  # fmt: skip
     columns = [
         "model", "compile, CPU s", "torch.onnx", "ratio", "capture", "torch.export", "ratio", "latency, CPU s",
-        "of the best peer", "peer of itself", "by chance", "", "",
+        "of the best peer", "peer of itself", "by chance", "",
     ]  # fmt: skip
-    lines = []
+    lines = [
+        f"{name}: {key}: {value}" for name, found in results.items() for key, value in found.items()
+        if key.endswith(("fails", "ended"))
+    ]  # fmt: skip
     for what, goal in GOALS.items():
         if ratios[what]:
             mean = math.exp(float(np.mean(np.log(list(ratios[what].values())))))
