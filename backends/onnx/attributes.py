@@ -20,10 +20,15 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _encoded(text: str) -> bytes:
+    """What a file says in bytes that are no text comes back as it was."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 _KINDS: Final[tuple[tuple[Any, int, str, int, str, Callable[[Any], Any]], ...]] = (
     ((int, np.integer), _A.INT, "i", _A.INTS, "ints", int),
     ((float, np.floating), _A.FLOAT, "f", _A.FLOATS, "floats", float),
-    (str, _A.STRING, "s", _A.STRINGS, "strings", str.encode),
+    (str, _A.STRING, "s", _A.STRINGS, "strings", _encoded),
     (bytes, _A.STRING, "s", _A.STRINGS, "strings", _same),
     (onnx.GraphProto, _A.GRAPH, "g", _A.GRAPHS, "graphs", _same),
     (onnx.TensorProto, _A.TENSOR, "t", _A.TENSORS, "tensors", _same),

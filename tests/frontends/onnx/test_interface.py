@@ -227,3 +227,12 @@ def test_types_of_results_that_the_runtime_knows() -> None:
     assert str(net.graph.outputs[0].type) == "f32[N, 40]"
     assert net(np.ones((2, 30), np.float32))["y"].shape == (2, 40)
     assert {each.domain: each.version for each in net.artefact.model.opset_import}["com.microsoft"] == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("delimiter", [b"\xff", "ö".encode(), b"a\xc3b"])
+def test_bytes_that_are_no_text_stay_as_they_are(delimiter: bytes) -> None:
+    node = helper.make_node("StringSplit", ["x"], ["y", "z"], delimiter=delimiter)
+    outputs = [info("y", None, T.STRING), info("z", None, T.INT64)]
+    found = isthmus.compile(made([node], [info("x", ["N"], T.STRING)], outputs, opsets=[("", 20)]), opset=20)
+    (split,) = found.artefact.model.graph.node  # type: ignore[attr-defined]
+    assert split.attribute[0].s == delimiter
