@@ -31,7 +31,7 @@ def lower(
         b: builds in front of the node.
         node: the node.
     """
-    if node.op.name in _DEPENDS or node.regions:
+    if node.op.name in _DEPENDS or node.regions or not all(isinstance(result.type, Tensor) for result in node.results):
         return None
     slots = _slots(node)
     for group in dict.fromkeys(operand.group for operand in slots if operand is not None):

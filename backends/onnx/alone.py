@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from isthmus.backends.onnx.backend import OnnxBackend, OnnxOptions
-from isthmus.backends.onnx.opsets import DEFAULT, OLDEST
+from isthmus.backends.onnx.opsets import DEFAULT, NEWEST, OLDEST
 from isthmus.backends.onnx.runtime import Evaluator
 from isthmus.ir.errors import EvaluationError
 from isthmus.ir.graph import Graph, Node, Value, clone_node
@@ -43,8 +43,8 @@ class Alone:
         graph.set_outputs(copy.results)
         self._places = [node.operands.index(value) for value in values]
         opset = node.attrs["opsets"].get("", DEFAULT)
-        if opset < OLDEST:
-            raise EvaluationError(f"it is of opset {opset}, and models are written from opset {OLDEST} on")
+        if not OLDEST <= opset <= NEWEST:
+            raise EvaluationError(f"it is of opset {opset}, and models are written at opset {OLDEST} to {NEWEST}")
         backend = OnnxBackend(OnnxOptions(opset=opset, metadata=False, profile="onnx"))
         self._run = Evaluator(backend.emit(graph).serialize())
 

@@ -12,7 +12,7 @@ from loading import module
 from onnx_models import model
 
 import isthmus
-from isthmus.errors import FileError, IsthmusError
+from isthmus.errors import FileError, IsthmusError, UnsupportedError
 from isthmus.frontends.onnx.importing import import_model
 
 MODELS = {
@@ -81,8 +81,14 @@ def test_an_opset_that_is_none() -> None:
         import_model(proto)
 
 
-def test_a_foreign_node_of_an_opset_that_is_not_written() -> None:
-    proto = model("(float[2, 3] x) => (float[2, 3] y) { y = Erf<axis = 1>(x) }")
-    proto.opset_import[0].version = 6
-    with pytest.raises(IsthmusError, match="opset 6, and models are written from opset 7 on"):
+@pytest.mark.parametrize(("opset", "call"), [(6, "Erf<axis = 1>(x)"), (99, "OfTheFuture(x)")])
+def test_a_foreign_node_of_an_opset_that_is_not_written(opset: int, call: str) -> None:
+    proto = model(f"(float[2, 3] x) => (float[2, 3] y) {{ y = {call} }}")
+    proto.opset_import[0].version = opset
+    with pytest.raises(IsthmusError, match=f"opset {opset}, and models are written at opset 7 to "):
         isthmus.compile(proto, target="reference")
+
+
+def test_a_sequence_of_what_the_runtime_has_no_kernel_for() -> None:
+    with pytest.raises(UnsupportedError, match="no kernel for SplitToSequence-11 on u8"):
+        isthmus.compile(model("(uint8[6] x) => (seq(uint8) y) { y = SplitToSequence<axis = 0, keepdims = 0>(x) }"))
