@@ -185,7 +185,10 @@ class Emitter:
 
     def constant(self, value: object, dtype: DType) -> str:
         """The name of a small constant."""
-        return self.weight(ArrayWeight(np.asarray(value, dtype.numpy)))
+        try:
+            return self.weight(ArrayWeight(np.asarray(value, dtype.numpy)))
+        except OverflowError:
+            refuse(f"a number does not fit into {dtype}")
 
     def filled(self, shape: Sequence[int], value: float, dtype: DType) -> str:
         """The name of a constant whose elements are all this number; one of a kind is enough."""
@@ -196,10 +199,7 @@ class Emitter:
 
     def ints(self, values: Iterable[int]) -> str:
         """The name of a list of integers, i64."""
-        numbers = list(values)
-        if any(not -(1 << 63) <= number < 1 << 63 for number in numbers):
-            refuse("a number does not fit into 64 bits")
-        return self.constant(numbers, dtypes.i64)
+        return self.constant(list(values), dtypes.i64)
 
     # ---- nodes
 

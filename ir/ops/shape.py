@@ -328,5 +328,7 @@ def _shape_operand(call: Call) -> list[Dim | None] | None:
     count = shape[0]
     if not isinstance(count, int):
         return None
+    if count > MOST_AXES:
+        raise call.error(f"the shape has more than {MOST_AXES} axes")
     known = elements(call.values[1]) if call.values else None
     return [None] * count if known is None else list(known)

@@ -20,7 +20,7 @@ from onnx_models import model
 import isthmus
 from isthmus.backends.onnx.emitter import Emitter
 from isthmus.backends.onnx.table import Refused
-from isthmus.errors import EvaluationError, UnsupportedError
+from isthmus.errors import EvaluationError, FileError, UnsupportedError
 
 
 def chain(count: int, step: str, first: str = "a0") -> str:
@@ -175,5 +175,12 @@ def test_a_range_of_thousands_of_millions_is_not_written_down(opset: int) -> Non
 
 
 def test_a_number_of_more_than_64_bits_is_refused() -> None:
-    with pytest.raises(Refused, match="does not fit into 64 bits"):
+    with pytest.raises(Refused, match="does not fit into i64"):
         Emitter(17, {}).ints([1, 1 << 63])
+    with pytest.raises(Refused, match="does not fit into i64"):
+        Emitter(17, {}).sizes.scalar(1 << 63)
+
+
+def test_a_shape_of_more_axes_than_any_tensor_has() -> None:
+    with pytest.raises(FileError, match="the shape has more than 64 axes"):
+        isthmus.compile(model(f"(float x, int64[{1 << 50}] s) => (float y) {{ y = Expand(x, s) }}"))
