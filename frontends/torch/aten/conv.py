@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from isthmus.frontends.torch.aten.common import integer, listed, per_axis
+from isthmus.frontends.torch.aten.common import integer, listed, per_axis, reshape
 from isthmus.frontends.torch.aten.slicing import pad, windows
 from isthmus.frontends.torch.lowering import Lowering, lowers
-from isthmus.ir.dims import Dim, product
+from isthmus.ir.dims import Dim, Expr, product
 from isthmus.ir.graph import Value
 
 Sizes = int | Sequence[Dim]
@@ -37,8 +37,10 @@ def conv(
         pads = [total // 2 for total in reach] + [total - total // 2 for total in reach]
     else:
         pads = per_axis(w, 0 if isinstance(padding, str) else padding, count, "a padding") * 2
-    attrs = {"strides": strides, "pads": pads, "dilations": dilations, "groups": integer(w, groups, "groups")}
-    return batched(w, x, count + 2, lambda x: w.b.conv(x, weight, bias, **attrs))
+    attrs = {"strides": strides, "pads": pads, "dilations": dilations}
+    if isinstance(groups, Expr):
+        return batched(w, x, count + 2, lambda x: _conv_of_any_groups(w, x, weight, bias, groups, attrs))
+    return batched(w, x, count + 2, lambda x: w.b.conv(x, weight, bias, groups=groups, **attrs))
 
 
 @lowers("aten.conv_transpose1d", "aten.conv_transpose2d.input", "aten.conv_transpose3d.input")
@@ -52,9 +54,10 @@ def conv_transpose(
         "pads": per_axis(w, padding, count, "a padding") * 2,
         "output_padding": per_axis(w, output_padding, count, "an output padding"),
         "dilations": per_axis(w, dilation, count, "a dilation"),
-        "groups": integer(w, groups, "groups"),
     }
-    return batched(w, x, count + 2, lambda x: w.b.conv_transpose(x, weight, bias, **attrs))
+    if isinstance(groups, Expr):
+        return batched(w, x, count + 2, lambda x: _conv_transpose_of_any_groups(w, x, weight, bias, groups, attrs))
+    return batched(w, x, count + 2, lambda x: w.b.conv_transpose(x, weight, bias, groups=groups, **attrs))
 
 
 @lowers("aten.convolution", "aten._convolution", "aten._convolution.deprecated", "aten.convolution_overrideable")
@@ -66,6 +69,47 @@ def convolution(
     if transposed:
         return conv_transpose(w, x, weight, bias, stride, padding, output_padding, groups, dilation)
     return conv(w, x, weight, bias, stride, padding, dilation, groups)
+
+
+# ---- as many groups as a size says: those of a batch whose examples have weights of their own
+
+
+def _conv_of_any_groups(w: Lowering, x: Value, weight: Value, bias: Value | None, groups: Dim, attrs: dict[str, Any]) -> Any:
+    """The windows of every channel as columns, by a convolution that gives each element of a window its own tap; then the
+    matrix product of every group."""
+    batch, _, *spatial = w.dims(x)
+    channels, kernel = _kernel(w, weight)
+    outputs, taps = w.dims(weight)[0] // groups, math.prod(kernel)
+    x = reshape(w, x, [batch * groups * channels, 1, *spatial])
+    x = w.b.conv(x, w.b.constant(_one_tap_each(kernel), x.tensor.dtype), None, groups=1, **attrs)
+    spatial = list(w.dims(x)[2:])
+    columns = w.b.reshape(x, shape=[batch, groups, channels * taps, product(spatial)])
+    found = w.b.matmul(w.b.reshape(weight, shape=[groups, outputs, channels * taps]), columns)
+    return _with_bias(w, w.b.reshape(found, shape=[batch, groups * outputs, *spatial]), bias)
+
+
+def _conv_transpose_of_any_groups(
+    w: Lowering, x: Value, weight: Value, bias: Value | None, groups: Dim, attrs: dict[str, Any]
+) -> Any:
+    """The matrix product of every group gives columns, which a transposed convolution adds where their windows are."""
+    batch, _, *spatial = w.dims(x)
+    outputs, kernel = _kernel(w, weight)
+    channels, taps = w.dims(weight)[0] // groups, math.prod(kernel)
+    x = w.b.reshape(x, shape=[batch, groups, channels, product(spatial)])
+    weight = w.b.permute(w.b.reshape(weight, shape=[groups, channels, outputs * taps]), perm=[0, 2, 1])
+    columns = w.b.reshape(w.b.matmul(weight, x), shape=[batch * groups * outputs, taps, *spatial])
+    found = w.b.conv_transpose(columns, w.b.constant(_one_tap_each(kernel), x.tensor.dtype), None, groups=1, **attrs)
+    return _with_bias(w, w.b.reshape(found, shape=[batch, groups * outputs, *w.dims(found)[2:]]), bias)
+
+
+def _kernel(w: Lowering, weight: Value) -> tuple[Dim, list[int]]:
+    """A weight's sizes but for the first, those of the kernel as numbers."""
+    _, channels, *kernel = w.dims(weight)
+    return channels, [integer(w, each, "a kernel size") for each in kernel]
+
+
+def _with_bias(w: Lowering, x: Value, bias: Value | None) -> Value:
+    return x if bias is None else w.b.add(x, w.b.unsqueeze(bias, axes=range(1, w.rank(x) - 1)))
 
 
 # ---- columns

@@ -38,6 +38,17 @@ FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
         groups=2)),
                       f("N", 4, 4, "M"), f(4, 3, 3, 2), f(6)],
     conv_transpose3d=[lambda x, w: F.conv_transpose3d(x, w, stride=2), f("N", 2, 2, 3, 2), f(2, 3, 2, 2, 2)],
+    conv1d_of_each_example=[lambda x, w: (
+        F.conv1d(x.reshape(1, -1, 9), w.reshape(-1, 2, 3), w[:, :, 0, 0].reshape(-1), 2, 1, 2, 2 * len(x)),
+        F.conv1d(x.reshape(-1, 9), w[..., :1].reshape(-1, 2, 1), groups=2 * len(x))), f("N", 4, 9), f("N", 6, 2, 3)],
+    conv2d_of_each_example=[lambda x, w: (
+        F.conv2d(x.reshape(1, -1, *x.shape[2:]), w.reshape(-1, 3, 3, 2), w[:, :, 0, 0, 0].reshape(-1), 2, 1, 1, len(x)),
+        F.conv2d(x.transpose(0, 1), w[:, 0, :1], padding="same", groups=len(x))), f("N", 3, 5, "M"), f("N", 4, 3, 3, 2)],
+    conv_transpose2d_of_each_example=[lambda x, w: (
+        F.conv_transpose2d(x.reshape(1, -1, *x.shape[2:]), w.reshape(-1, 4, 3, 2), w[:, :, :, 0, 0].reshape(len(x), -1)[:, :4]
+            .reshape(-1), (2, 1), 1, (1, 0), len(x), (1, 2)),
+        F.conv_transpose2d(x[:, :2].reshape(-1, *x.shape[2:]), w[:, :2].reshape(-1, 4, 3, 2), groups=len(x))),
+        f("N", 3, 5, "M"), f("N", 3, 4, 3, 2)],
     unfold=[lambda x: (F.unfold(x, (2, 3), padding=(1, 0), stride=(2, 1)), F.unfold(x, 2, dilation=2)), f("N", 3, 6, 7)],
     fold=[lambda x: (F.fold(x, (6, 7), (2, 3), padding=(1, 0), stride=(2, 1)), F.fold(x[:, :12], (5, 6), 2)), f("N", 18, 20)],
 )  # fmt: skip
