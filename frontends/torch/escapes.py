@@ -58,6 +58,7 @@ def swapped(watcher: Watcher) -> Iterator[None]:
         (torch, "from_numpy", _factory(watcher, torch.from_numpy)),
         (Watched, "new_tensor", _new_tensor),
         (torch.nn.functional, "one_hot", _one_hot(watcher, torch.nn.functional.one_hot)),
+        (torch, "_check_tensor_all_with", _check_all(watcher, torch._check_tensor_all_with)),
         (torch, "manual_seed", _seed(watcher, torch.manual_seed)),
         (torch, "linspace", _spaced(watcher, torch.linspace, torch.ops.aten.linspace.default)),
         (torch, "logspace", _spaced(watcher, torch.logspace, torch.ops.aten.logspace.default)),
@@ -121,6 +122,8 @@ def _data(watcher: Watcher) -> property:
     inherited: Any = torch._C.TensorBase.data
 
     def assign(self: torch.Tensor, new: torch.Tensor) -> None:
+        if _same(watcher, self, new):
+            return  # `module.to(...)` that has nothing to do puts back what was there
         whose = "a tensor" if self.__class__ is Watched else watcher.reals.names.get(id(self)) or "a tensor from outside"
         watcher.fail(
             CaptureError(
@@ -131,6 +134,26 @@ def _data(watcher: Watcher) -> property:
         )
 
     return property(inherited.__get__, assign)
+
+
+def _same(watcher: Watcher, old: torch.Tensor, new: Any) -> bool:
+    """Whether a tensor is another one again, all of it."""
+    if new is old or not isinstance(new, torch.Tensor):
+        return new is old
+    return watcher.entry(new).owner is watcher.entry(old).owner and watcher.value(new) is watcher.value(old)
+
+
+def _check_all(watcher: Watcher, original: Callable[..., None]) -> Callable[..., None]:
+    """`torch._check_tensor_all`, an assertion: torch would ask for the number of a bool."""
+
+    def check_all(error_type: type[BaseException], cond: torch.Tensor, message: Any = None) -> None:
+        known = cond.__class__ is not Watched or cond.dtype is not torch.bool
+        if known or leaving.known_truth(watcher, watcher.value(every := cond.all())) is not None:
+            original(error_type, cond, message)
+        else:
+            torch._assert(every, "")
+
+    return check_all
 
 
 def _offset(watcher: Watcher, original: Callable[[torch.Tensor], int]) -> Callable[[torch.Tensor], int]:

@@ -72,6 +72,11 @@ def asserted(x: torch.Tensor) -> torch.Tensor:
     return x.sqrt()
 
 
+def all_checked(x: torch.Tensor) -> torch.Tensor:
+    torch._check_tensor_all(x >= 0, lambda: f"negative numbers in {x}")
+    return x.sqrt()
+
+
 def otherwise(x: torch.Tensor) -> torch.Tensor:
     if (x >= 0).all():
         return x.sqrt()
@@ -88,7 +93,10 @@ def of_torch(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize(
     "function",
-    [raising, asserting, negated, several, managed, managed_by_several, decorated, asserted, otherwise, called, of_torch],
+    [
+        raising, asserting, negated, several, managed, managed_by_several, decorated, asserted, all_checked, otherwise, called,
+        of_torch,
+    ],
 )
 def test_goes_on_with_the_only_answer(function: Function) -> None:
     x = torch.rand(3, 4)

@@ -14,6 +14,7 @@ from torch.nn.modules import module as module_file
 import isthmus
 from isthmus.frontends.torch import CaptureOptions, capture
 from isthmus.frontends.torch.weights import TorchWeight
+from isthmus.ir import interpreter
 from isthmus.ir.errors import CaptureError
 
 
@@ -148,6 +149,24 @@ def test_the_data_of_a_computed_tensor_is_not_replaced() -> None:
 
     with pytest.raises(CaptureError, match="the model replaces the data of a tensor"):
         capture(model, (torch.randn(3),))
+
+
+def test_a_module_that_is_cast_to_what_it_is_stays_as_it_is() -> None:
+    class Casting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(5, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.layer = self.layer.to(torch.float32).cpu()
+            return self.layer(x)
+
+    model = Casting()
+    address, x = model.layer.weight.data_ptr(), torch.randn(4, 5)
+    captured = capture(model, (x,))
+    assert model.layer.weight.data_ptr() == address
+    (found,) = interpreter.run(captured.graph, captured.flatten((x,), {}))
+    assert np.allclose(found, model(x).detach())
 
 
 def test_what_is_kept_on_the_model_is_told() -> None:
