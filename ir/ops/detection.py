@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -214,6 +214,10 @@ def _overlaps(boxes: Array, centred: bool) -> Array:
     return np.asarray(common / np.where(real, union, 1) * real)
 
 
+MOST_PLACES: Final = 1 << 16
+"""Nobody takes more bins of a box, or samples of a bin, along an axis; where they are is a constant."""
+
+
 @register
 class RoiAlign(Op):
     """The mean of samples in each bin of boxes: ``[boxes, C, *output_size]`` from ``x[N, C, H, W]``.
@@ -238,8 +242,9 @@ class RoiAlign(Op):
         x, rois, (count,) = spatial(call), call.shape(1), vector(call, 2)
         if len(x) != 4 or len(rois) != 2:
             raise call.error("x must be [N, C, H, W] and rois [boxes, 4]")
-        if len(call["output_size"]) != 2 or min(call["output_size"]) < 1 or call["sampling_ratio"] < 0:
-            raise call.error("output_size must be two sizes, and sampling_ratio not below 0")
+        bins, ratio = call["output_size"], call["sampling_ratio"]
+        if len(bins) != 2 or min(bins) < 1 or max(bins) > MOST_PLACES or not 0 <= ratio <= MOST_PLACES:
+            raise call.error(f"output_size must be two sizes, and sampling_ratio not below 0; none may be above {MOST_PLACES}")
         call.unify(rois[1], 4, "the last size of rois and 4")
         call.unify(rois[0], count, "the numbers of rois and of batch")
         return (Tensor(call.dtype(0), (count, x[1], *call["output_size"])),)

@@ -90,6 +90,9 @@ TEXTS = {
         f"{SQUARE} r = Constant<value = float[1, 4] {{0, 0, 1e9, 1e9}}>() i = Constant<value_ints = [0]>() "
         "e = RoiAlign<output_height = 1, output_width = 1>(o, r, i)"
     ),
+    "bins": f"(float[1, 2, 9, 9] x, float[2, 4] r, int64[2] i) => (float y) {{ y = RoiAlign<output_width = {TERA}>(x, r, i) }}",
+    "samples-of-bins": "(float[1, 2, 9, 9] x, float[2, 4] r, int64[2] i) => (float y) "
+    f"{{ y = RoiAlign<sampling_ratio = {TERA}>(x, r, i) }}",
     "einsum": added(f'{shape(1000)} e = Einsum<equation = "a,b,c,d,e,f,g,h,i,j->">(c, c, c, c, c, c, c, c, c, c)'),
     "products": added(f"{shape(8000, 8000)} p = MatMul(c, c) q = MatMul(p, p) e = MatMul(q, q)"),
     "pattern": '(bool[1] x) => (bool y) <string[1] s = {"' + "a" * 60 + 'b"}> { m = RegexFullMatch<pattern="(a|aa)+$">(s) '
