@@ -182,8 +182,9 @@ class Tfidf(Op):
         rows = x.reshape(-1, x.shape[-1]).tolist()
         counts = np.zeros((len(rows), max(call["indexes"]) + 1), np.float32)
         for row, found in zip(rows, counts, strict=True):
-            for size in range(call["least"], call["most"] + 1):
-                for step in range(1, call["skip"] + 2 if size > 1 else 2):
+            for size in range(call["least"], min(call["most"], len(row)) + 1):
+                widest = min(call["skip"] + 1, (len(row) - 1) // (size - 1)) if size > 1 else 1  # wider ones do not fit
+                for step in range(1, widest + 1):
                     for start in range(len(row) - (size - 1) * step):
                         place = grams.get(tuple(row[start : start + size * step : step]))
                         if place is not None:

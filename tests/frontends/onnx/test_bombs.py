@@ -93,6 +93,10 @@ TEXTS = {
     "bins": f"(float[1, 2, 9, 9] x, float[2, 4] r, int64[2] i) => (float y) {{ y = RoiAlign<output_width = {TERA}>(x, r, i) }}",
     "samples-of-bins": "(float[1, 2, 9, 9] x, float[2, 4] r, int64[2] i) => (float y) "
     f"{{ y = RoiAlign<sampling_ratio = {TERA}>(x, r, i) }}",
+    "n-grams": added(
+        'c = Constant<value_ints = [1, 2, 3]>() e = TfIdfVectorizer<mode = "TF", min_gram_length = 1, '
+        f"max_gram_length = {TERA}, max_skip_count = {TERA}, ngram_counts = [0, 1], ngram_indexes = [0, 1], pool_int64s = [1, 2, 3]>(c)"
+    ),
     "einsum": added(f'{shape(1000)} e = Einsum<equation = "a,b,c,d,e,f,g,h,i,j->">(c, c, c, c, c, c, c, c, c, c)'),
     "products": added(f"{shape(8000, 8000)} p = MatMul(c, c) q = MatMul(p, p) e = MatMul(q, q)"),
     "pattern": '(bool[1] x) => (bool y) <string[1] s = {"' + "a" * 60 + 'b"}> { m = RegexFullMatch<pattern="(a|aa)+$">(s) '
