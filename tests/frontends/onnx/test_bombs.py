@@ -95,7 +95,8 @@ TEXTS = {
     f"{{ y = RoiAlign<sampling_ratio = {TERA}>(x, r, i) }}",
     "n-grams": added(
         'c = Constant<value_ints = [1, 2, 3]>() e = TfIdfVectorizer<mode = "TF", min_gram_length = 1, '
-        f"max_gram_length = {TERA}, max_skip_count = {TERA}, ngram_counts = [0, 1], ngram_indexes = [0, 1], pool_int64s = [1, 2, 3]>(c)"
+        f"max_gram_length = {TERA}, max_skip_count = {TERA}, "
+        "ngram_counts = [0, 1], ngram_indexes = [0, 1], pool_int64s = [1, 2, 3]>(c)"
     ),
     "einsum": added(f'{shape(1000)} e = Einsum<equation = "a,b,c,d,e,f,g,h,i,j->">(c, c, c, c, c, c, c, c, c, c)'),
     "products": added(f"{shape(8000, 8000)} p = MatMul(c, c) q = MatMul(p, p) e = MatMul(q, q)"),
