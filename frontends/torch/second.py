@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from torch.utils import _pytree as pytree
 
+from isthmus.frontends.torch.points import at_points
 from isthmus.frontends.torch.texts import TEXT
 from isthmus.frontends.torch.watcher import Watcher
 from isthmus.ir import dims
@@ -181,15 +182,19 @@ def _same_within(
             other = once(hints, cells, allowed)
         except IsthmusError:  # the model says no to such sizes, or fixes them: then what was taken for granted stands
             return False
-        if not {str(assumption) for assumption in other.graph.symbols.assumptions} <= allowed:
+        points = {name: int(lo) for name, (lo, hi) in cells.items() if lo == hi}
+        numbers = {other.graph.symbols.by_name[name]: size for name, size in points.items()}
+        taken = [each for each in other.graph.symbols.assumptions if not _so_at(each, numbers)]
+        if not {*map(str, taken)} <= allowed:
             return False
+        other.graph.symbols.assumptions = taken
         table = first.graph.symbols
         before = table.assumptions, [(symbol, symbol.lo, symbol.hi) for symbol in first.watcher.sizes.declared]
         table.assumptions = other.graph.symbols.assumptions
         for symbol, _, _ in before[1]:
             theirs = other.graph.symbols.by_name[symbol.name]
             symbol.lo, symbol.hi = theirs.lo, theirs.hi
-        found = _difference(first, other)
+        found = _difference(first, other, points)
         table.assumptions = before[0]
         for symbol, lo, hi in before[1]:
             symbol.lo, symbol.hi = lo, hi
@@ -198,13 +203,27 @@ def _same_within(
     return True
 
 
-def _difference(first: Watch, other: Watch) -> str | None:
-    """The first difference between two watches, apart from hints."""
+def _so_at(assumption: Assumption, sizes: Mapping[Symbol, int]) -> bool:
+    """Whether an assumption is about these sizes alone, and holds."""
+    return {*symbols(assumption.left), *symbols(assumption.right)} <= sizes.keys() and assumption.holds(sizes)
+
+
+def _difference(first: Watch, other: Watch, points: Mapping[str, int] | None = None) -> str | None:
+    """The first difference between two watches, apart from hints.
+
+    Args:
+        first: one watch.
+        other: the other one.
+        points: sizes at which alone they are compared.
+    """
     for name, symbol in other.graph.symbols.by_name.items():
         mine = first.graph.symbols.by_name.get(name)
         if mine is not None:
             symbol.hint = mine.hint
-    return difference(first.graph, other.graph) or _told_apart(first, other)
+    found = difference(first.graph, other.graph)
+    if found and points:
+        found = difference(at_points(first.graph, points), at_points(other.graph, points))
+    return found or _told_apart(first, other)
 
 
 def _told_apart(first: Watch, other: Watch) -> str | None:

@@ -392,6 +392,29 @@ def test_attention_of_one_query_and_one_key_is_causal_or_not() -> None:
     assert not assumed(captured)
 
 
+def test_what_does_nothing_at_one_size_is_no_other_graph() -> None:
+    """Positions of a decoder, as transformers makes them where no mask is given."""
+
+    def positions(x: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(x.shape[1])[None]
+        if places.shape[0] != x.shape[0]:
+            places = places.expand(x.shape[0], -1)
+        steps = torch.diff(places, prepend=places[:, :1] - 1)
+        return F.scaled_dot_product_attention(x, x, x, is_causal=bool(x.shape[1] > 1)) + steps[..., None]
+
+    sizes = [{"N": 1, "S": 5}, {"N": 3, "S": 1}, {"N": 1, "S": 1}]
+    captured = agree(positions, (torch.rand(2, 4, 3),), dynamic={"x": {0: "N", 1: "S"}}, sizes=sizes)
+    assert not assumed(captured)
+
+
+def test_what_does_something_at_one_size_is_another_graph() -> None:
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x if x.shape[0] != 1 else x.expand(2, -1)
+
+    captured = agree(doubled, (torch.rand(4, 3),), dynamic={"x": {0: "N"}}, sizes=[{"N": 2}])
+    assert assumed(captured) == ["N != 1"]
+
+
 def test_an_inequality_of_a_quotient_is_one_of_the_size() -> None:
     def pooled(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if (x.shape[0] + 10) // 20 - 1 > 1 else x

@@ -1,0 +1,46 @@
+"""A graph where some sizes are single numbers, without what does nothing there.
+
+A branch such as ``if batch != ids.shape[0]: ids = ids.expand(batch, -1)`` makes one node more or fewer; at a batch of 1 both
+graphs compute the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from isthmus.ir.attributes import DIMLESS, substituted
+from isthmus.ir.dims import Dim, Symbol
+from isthmus.ir.graph import Graph, Value
+
+_HAND_ON: Final = frozenset(("expand", "pad", "reshape", "slice", "tile"))
+"""Ops whose result is their operand where both have the same type."""
+
+
+def at_points(graph: Graph, sizes: Mapping[str, int]) -> Graph:
+    """A copy of a graph with numbers in place of some symbols, for a comparison.
+
+    Args:
+        graph: of symbols that were joined to nothing.
+        sizes: the numbers, by the symbols' names.
+    """
+    copy, known = graph.clone(), graph.symbols.by_name
+    numbers: dict[Symbol, Dim] = {known[name]: size for name, size in sizes.items() if name in known}
+
+    def settle(value: Value) -> None:
+        value.type = substituted(value.type, numbers)
+
+    for each in copy.graphs():
+        for value in each.inputs:
+            settle(value)
+        for node in each.nodes:
+            for result in node.results:
+                settle(result)
+            for name, attr in node.attrs.items():
+                if attr.__class__ not in DIMLESS:
+                    node.attrs[name] = substituted(attr, numbers)
+    for node in list(copy.walk()):
+        operand = node.operands[0] if node.op.name in _HAND_ON else None
+        if operand is not None and operand.type == node.result.type:
+            node.replace_by(operand)
+    return copy
