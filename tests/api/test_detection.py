@@ -75,6 +75,23 @@ def test_pooled_boxes(aligned: bool, opset: int) -> None:
         held(net, model, *args)
 
 
+class PooledByPosition(torch.nn.Module):
+    def forward(self, x: torch.Tensor, rois: torch.Tensor) -> list[torch.Tensor]:
+        pooled, channels = torch.ops.torchvision.ps_roi_align(x, rois, 0.5, 2, 3, -1)
+        few = torchvision.ops.ps_roi_align(x, rois, 2, 0.5, 2)
+        return [few, pooled, channels]
+
+
+def test_boxes_pooled_by_position() -> None:
+    def example(count: int, high: int, wide: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.randn(2, 12, high, wide), torch.cat([torch.randint(0, 2, (count, 1)), boxes(count, 14)], 1)
+
+    torch.manual_seed(0)
+    net = isthmus.compile(PooledByPosition(), example(4, 9, 11), dynamic_shapes=({2: "H", 3: "W"}, {0: "R"}))
+    for args in (example(4, 9, 11), example(1, 12, 5)):
+        held(net, PooledByPosition(), *args)
+
+
 class Moved(torch.nn.Module):
     def __init__(self, masked: bool = True, apart: int = 1, **options: Any) -> None:
         super().__init__()
