@@ -104,7 +104,7 @@ def _quantifier(name: str) -> None:
         return w.cast(found, u8) if x.tensor.dtype is u8 else found
 
     lowering.__qualname__ = lowering.__name__ = name
-    lowers(*(f"aten.{name}.{overload}" for overload in ("default", "dim", "dims")))(lowering)
+    lowers(*(f"aten.{name}.{overload}" for overload in ("default", "dim", "dims")), f"aten._is_{name}_true")(lowering)
 
 
 _quantifier("any")

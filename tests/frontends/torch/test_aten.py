@@ -204,6 +204,7 @@ def test_reductions_of_bools(case: Case) -> None:
                          x.argmax(0), x.argmin(1, keepdim=True), x.argmax(keepdim=True)), f("N", 3)],
     extremes_bool=[lambda x: (x.max(0)[0], x.min(1), x.any(1), x.all(0, keepdim=True), x.amax(0)), b("N", 3)],
     any_all=[lambda x: (x.any(0), x.all(1, keepdim=True), torch.any(x, (0, 1)), x.all()), i("N", 3, low=0, high=1)],
+    all_true=[lambda x: (torch._is_all_true(x), torch._is_all_true(x | ~x), torch._is_any_true(x & ~x)), b("N", 3)],
     any_u8=[lambda x: (x.any(0), x.all()), i("N", 3, low=0, high=1, dtype=torch.uint8)],
     scalars=[lambda x: (x.sum(), x.max(0), x.argmax(), x.sum(0), x.cumsum(0), x.sort(), x.topk(1), x.mean(-1)), f()],
     logsumexp=[lambda x: (x.logsumexp(0), torch.logsumexp(x, (0, 1), keepdim=True)), f("N", 3)],
