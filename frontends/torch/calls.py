@@ -22,7 +22,7 @@ _PASS_THROUGH: Final = frozenset((
 ))  # fmt: skip
 # Ops that torch composes of views, of which their schemas say nothing: they are watched in what they are composed of.
 _COMPOSED: Final = frozenset((
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "meshgrid", "ravel", "type_as", "unsafe_chunk",
+    "atleast_1d", "atleast_2d", "atleast_3d", "meshgrid", "ravel", "type_as", "unsafe_chunk",
 ))  # fmt: skip
 # Functional forms that are not called after the ops that write.
 _IRREGULAR: Final = {"normal_": "normal_functional", "_native_batch_norm_legit": "_native_batch_norm_legit_functional"}

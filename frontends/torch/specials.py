@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
 
 from isthmus.frontends.torch import leaving
+from isthmus.frontends.torch.aten.common import broadcast
 from isthmus.frontends.torch.lowering import Lowering, lowers
 from isthmus.frontends.torch.strided import as_strided, as_strided_scatter, resize, resize_as
+from isthmus.ir.dims import Expr
 from isthmus.ir.graph import Value
 
 if TYPE_CHECKING:
@@ -54,6 +56,23 @@ def _item(watcher: Watcher, tensor: torch.Tensor) -> Any:
 
 def _is_nonzero(watcher: Watcher, tensor: torch.Tensor) -> bool:
     return leaving.truth(watcher, tensor)
+
+
+def _fill_diagonal(watcher: Watcher, tensor: torch.Tensor, fill_value: Any, wrap: bool = False) -> Any:
+    """A diagonal of a matrix is a view of it; torch's own form asks for the numbers of its sizes."""
+    if tensor.dim() != 2 or wrap:
+        return NotImplemented
+    with watcher:
+        tensor.diagonal().fill_(fill_value)
+    return tensor
+
+
+def _broadcast_tensors(watcher: Watcher, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Torch's own form asks which sizes are 1."""
+    shape = broadcast(watcher.w, *(watcher.w.dims(watcher.value(tensor)) for tensor in tensors))
+    sizes = [watcher.sizes.give(size) if isinstance(size, Expr) else size for size in shape]
+    with watcher:
+        return [tensor.expand(sizes) for tensor in tensors]
 
 
 def _contents(watcher: Watcher, *tensors: torch.Tensor) -> list[np.ndarray[Any, Any]]:
@@ -131,6 +150,8 @@ SPECIALS: Final[dict[str, Callable[..., Any]]] = {
     "aten.batch_norm.default": _batch_norm,
     "aten.as_strided.default": as_strided,
     "aten.as_strided_scatter.default": as_strided_scatter,
+    "aten.broadcast_tensors.default": _broadcast_tensors,
+    "aten.fill_diagonal_.default": _fill_diagonal,
     "aten.resize_.default": resize,
     "aten.resize_as_.default": resize_as,
     "profiler._record_function_enter_new.default": _enter,

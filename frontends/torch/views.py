@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from isthmus.frontends.torch.aliases import Entry, Push, Shape
+from isthmus.frontends.torch.aten.scatter import with_diagonal
 from isthmus.frontends.torch.lowering import Lowering
 from isthmus.frontends.torch.relations import contiguous
 from isthmus.ir.dims import Dim, bounds
@@ -342,8 +343,8 @@ def _diagonal(w: Lowering, base: Entry, args: dict[str, Any], results: list[Valu
     strides = (*(old[axis] for axis in perm[:-2]), old[one] + old[other])
 
     def push(w: Lowering, value: Value, new: Value) -> Value:
-        if not isinstance(columns, int):
-            raise Refusal(f"a write through a diagonal of rows of the unknown size {columns} is not carried over")
+        if not isinstance(columns, int):  # a step of a slice is a number
+            return with_diagonal(w, value, new, offset, one, other)
         moved = w.b.permute(value, perm=perm)
         flat = w.b.reshape(moved, shape=[*w.dims(moved)[:-2], rows * columns])
         start = offset if offset >= 0 else -offset * columns

@@ -181,7 +181,7 @@ def masked_scatter(w: Lowering, x: Value, mask: Value, source: Value) -> Any:
 # ---- diagonals
 
 
-def _diagonal(w: Lowering, x: Value, src: Value, offset: int, first: int, second: int) -> Value:
+def with_diagonal(w: Lowering, x: Value, src: Value, offset: int, first: int, second: int) -> Value:
     """`x` with `src`, whose last axis runs along the diagonal, written there."""
     shape = w.dims(x)
     length = maximum(0, minimum(shape[first] + min(offset, 0), shape[second] - max(offset, 0)))
@@ -197,7 +197,7 @@ def _diagonal(w: Lowering, x: Value, src: Value, offset: int, first: int, second
 
 @lowers("aten.diagonal_scatter")
 def diagonal_scatter(w: Lowering, x: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    return _diagonal(w, x, w.cast(src, x.tensor.dtype), offset, w.axis(x, dim1), w.axis(x, dim2))
+    return with_diagonal(w, x, w.cast(src, x.tensor.dtype), offset, w.axis(x, dim1), w.axis(x, dim2))
 
 
 @lowers("aten.diag_embed")
@@ -209,7 +209,7 @@ def diag_embed(w: Lowering, x: Value, offset: int = 0, dim1: int = -2, dim2: int
     shape: list[Dim] = list(rest)
     for axis in sorted((first, second)):
         shape.insert(axis, size)
-    return _diagonal(w, full(w, shape, 0, x.tensor.dtype), x, offset, first, second)
+    return with_diagonal(w, full(w, shape, 0, x.tensor.dtype), x, offset, first, second)
 
 
 @lowers("aten.diag")

@@ -245,9 +245,32 @@ def dynamic_slices(x: torch.Tensor) -> Any:
     return y
 
 
+def diagonals_of_unknown_rows(x: torch.Tensor) -> Any:
+    y = x + 0
+    y.diagonal().fill_(1)
+    y.diagonal(1).mul_(2)
+    y.t().diagonal(1)[1:] += 5
+    batch = y[:, None].repeat(1, 2, 1)
+    batch.diagonal(0, 0, 2)[1].neg_()
+    return y.t().fill_diagonal_(3), y, batch
+
+
 def test_writes_at_other_sizes() -> None:
     for function in (dynamic_slices, reshaped_in_place):
         agree(function, (torch.randn(4, 6),), dynamic=({0: "N"},), sizes=[{"N": 5}, {"N": 9}])
+    square = {"x": {0: "N", 1: "M"}}
+    agree(diagonals_of_unknown_rows, (torch.randn(4, 6),), dynamic=square, sizes=[{"N": 5, "M": 3}, {"N": 2, "M": 2}])
+
+
+def test_broadcast_tensors_take_nothing_for_granted() -> None:
+    def model(x: torch.Tensor, y: torch.Tensor) -> Any:
+        one, other = torch.broadcast_tensors(x, y)
+        return one * other, torch.broadcast_tensors(x[None], y)[1] + 1
+
+    captured = agree(
+        model, (torch.randn(3, 4), torch.randn(3, 1)), dynamic=({0: "N"}, {0: "N"}), sizes=[{"N": 1}, {"N": 5}],
+    )  # fmt: skip
+    assert not captured.graph.symbols.assumptions
 
 
 def through_expand(x: torch.Tensor) -> Any:
