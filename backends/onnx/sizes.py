@@ -35,9 +35,14 @@ def _by_age(noted: tuple[int, Value, int]) -> tuple[int, int]:
 
 
 class SizeNames:
-    """The names of the sizes that one ONNX graph computes, by what each is."""
+    """The names of the sizes that one ONNX graph computes, by what each is.
+
+    Attributes:
+        told: what is there alone or next to others.
+    """
 
     def __init__(self) -> None:
+        self.told: set[object] = set()
         self._names: dict[object, str] = {}
         self._keys: defaultdict[str, list[object]] = defaultdict(list)
 
@@ -52,6 +57,7 @@ class SizeNames:
         """Takes down the name of a size."""
         self._names[key] = name
         self._keys[name].append(key)
+        self.told.update(key.dims if isinstance(key, _Run) else (key,))
 
     def rename(self, old: str, new: str) -> None:
         """Takes down that what had one name has another."""
@@ -61,6 +67,7 @@ class SizeNames:
 
     def clear(self) -> None:
         """Forgets all."""
+        self.told.clear()
         self._names.clear()
         self._keys.clear()
 
@@ -124,12 +131,14 @@ class Sizes(SizeArithmetic[str]):
 
     def is_shape(self, dims: Sequence[Dim], instead: Sequence[Dim]) -> bool:
         """Whether one node tells all of these dims, and other dims, which say the same, take sizes that are not there yet."""
-        if self._bearer(tuple(map(resolve, dims))) is None:
+        shape = tuple(map(resolve, dims))
+        if self._bearer(shape) is None:
             return False
+        scopes = [scope.sizes for scope in self.e.scopes]
+        if any(_Run(shape) in sizes for sizes in scopes):
+            return True
         parts = [dim for dim in map(resolve, instead) if not isinstance(dim, int)]
-        told = [key for scope in self.e.scopes for key, _ in scope.sizes]
-        runs = [key.dims for key in told if isinstance(key, _Run)]
-        return not all(dim in told or any(dim in run for run in runs) for dim in parts)
+        return not all(any(dim in sizes.told for sizes in scopes) for dim in parts)
 
     def _pick(self, dim: Expr) -> str:
         """A scalar, out of sizes that are there already if there are any."""

@@ -90,3 +90,19 @@ def test_a_resize_by_whole_numbers_takes_no_sizes(m: Model) -> None:
     x = m.b.unsqueeze(m.input(n, h, w), axes=[1])
     y = m.b.resize(x, sizes=[2 * h, 3 * w], mode="linear", coordinates="align_corners", nearest="floor")
     assert counts(m, y) == {}
+
+
+def test_a_shape_is_read_at_once_where_its_parts_are_not_there(m: Model) -> None:
+    n, h, w = (m.dim(name, lo=1) for name in "NHW")
+    x = m.input(n, h, w)
+    flat = m.b.reshape(x, shape=[n * h, w])
+    back = [m.b.reshape(m.b.abs(flat), shape=[n, h, w]), m.b.reshape(m.b.neg(flat), shape=[n, h, w])]
+    assert counts(m, *back) == {"Shape": 1}
+
+
+def test_and_is_put_together_where_they_are(m: Model) -> None:
+    n, h, w = (m.dim(name, lo=1) for name in "NHW")
+    x, one = m.input(n, h, w), m.b.constant(np.float32(1))
+    parts = [m.b.expand(one, shape=[size, 5]) for size in (n, h, w)]
+    back = m.b.reshape(m.b.abs(m.b.reshape(x, shape=[n * h, w])), shape=[n, h, w])
+    assert counts(m, *parts, back) == {"Shape": 3, "Concat": 4}
