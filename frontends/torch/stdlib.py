@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import linecache
 import math
 import os
 import sys
@@ -132,7 +134,7 @@ def look_again(frame: FrameType | None, text: str) -> None:
         Again: the file does not have the other forms yet.
     """
     name = text.partition("(")[0]
-    if frame is not None and name in _SHADOWS and name not in frame.f_globals:
+    if frame is not None and name not in frame.f_globals and (name in _SHADOWS or name in _called(frame.f_globals)):
         raise Again(frame.f_globals)
 
 
@@ -147,15 +149,16 @@ def shadowed(functions: Iterable[Any], files: Iterable[dict[str, Any]] = ()) -> 
 
     Args:
         functions: functions of the user's.
-        files: further files, by their global names.
+        files: further files, by their global names; in these ``int`` leaves sizes as they are, too.
     """
-    places = []
+    files, places = list(files), []
     every = [function for function in functions if (code := getattr(function, "__code__", None)) and not library(code)]
     packages = frozenset(function.__module__.partition(".")[0] for function in every if function.__module__)
     last = next(reversed(sys.modules))
     of_packages = _files(packages, (len(sys.modules), last, id(sys.modules[last])))
-    for names in (*(function.__globals__ for function in every), *of_packages, *files):
-        for name, shadow in _SHADOWS.items():
+    wanted = [(names, _SHADOWS) for names in (*(function.__globals__ for function in every), *of_packages, *files)]
+    for names, shadows in (*wanted, *((names, _called(names)) for names in files)):
+        for name, shadow in shadows.items():
             if name not in names:
                 names[name] = shadow
                 places.append((names, name))
@@ -195,10 +198,10 @@ def _length(x: Any, /) -> Any:
 
 
 def _is_instance(x: Any, kinds: Any, /) -> bool:
-    if kinds is _type:
-        kinds = type
-    elif isinstance(kinds, tuple) and _type in kinds:
-        kinds = tuple(type if kind is _type else kind for kind in kinds)
+    if not isinstance(kinds, tuple):
+        kinds = _CLASSES.get(kinds, kinds)
+    elif not _CLASSES.keys().isdisjoint(kinds):
+        kinds = tuple(_CLASSES.get(kind, kind) for kind in kinds)
     plain = _PLAIN.get(x.__class__)
     return isinstance(x, kinds) or (plain is not None and issubclass(plain, kinds))
 
@@ -208,12 +211,52 @@ def _type(x: Any, /, *more: Any, **kwargs: Any) -> Any:
     return type(x, *more, **kwargs) if more else _PLAIN.get(x.__class__) or type(x)
 
 
+def _integer(x: Any = 0, /, *more: Any, **kwargs: Any) -> Any:
+    """``int``, of which only an int can come: a size is one, and of a ratio of sizes it is the part before the point."""
+    return torch.sym_int(x) if x.__class__ in _SYMBOLIC and not more else int(x, *more, **kwargs)
+
+
+@functools.lru_cache(64)
+def _only_called(file: str, name: str) -> bool:
+    """Whether a file does no more with the name of a class than to call it, to ask ``isinstance`` and to annotate."""
+    lines = linecache.getlines(file)
+    return bool(lines) and _harmless(ast.parse("".join(lines)), name, False)
+
+
+def _harmless(node: ast.AST, name: str, inside: bool) -> bool:
+    """The same of a part of the file, which may be inside of a function: there annotations are evaluated while it runs."""
+    if isinstance(node, ast.Name):
+        return node.id != name
+    left: list[ast.AST | None] = []
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        place = {"isinstance": 1, "map": 0}.get(node.func.id, len(node.args))
+        left = [node.func, *(arg for arg in node.args[place : place + 1] if isinstance(arg, (ast.Name, ast.Tuple)))]
+    elif isinstance(node, ast.AnnAssign) or (isinstance(node, ast.arg) and not inside):
+        left = [node.annotation]
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not inside:
+        left = [node.returns, node.args]
+        inside = True
+        if not _harmless(node.args, name, False):
+            return False
+    return all(child in left or _harmless(child, name, inside) for child in ast.iter_child_nodes(node))
+
+
 _PLAIN: Final[dict[type, type]] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool, Watched: torch.Tensor}
 """What sizes and tensors would be where a model runs plainly."""
 _SHADOWS: Final = {
     "len": _length, "isinstance": _is_instance, "type": _type,
     "min": _extreme(min, torch.sym_min), "max": _extreme(max, torch.sym_max),
 }  # fmt: skip
+_CLASSES: Final[dict[Any, type]] = {_type: type, _integer: int}
+"""What other forms of classes stand for."""
+_CALLED: Final = {"int": _integer}
+"""Forms of classes for files that only call them, for they are none."""
+
+
+def _called(names: dict[str, Any]) -> dict[str, Any]:
+    """Those of `_CALLED` that a file may have, by its global names."""
+    file = str(names.get("__file__", ""))
+    return {name: form for name, form in _CALLED.items() if _only_called(file, name)}
 
 
 def unpacked(array: Any) -> tuple[Any, torch.dtype | None]:

@@ -29,17 +29,36 @@ def rows(x):
 '''
 
 
+INTEGERS = '''
+import math
+
+def padded(size: int, by: int = 4) -> int:
+    whole: int = int(math.ceil(size / by) * by)
+    assert isinstance(whole, int) and isinstance(size, (float, int))
+    return sum(map(int, [whole, size / 2, "0", 0.5])) + int("11", base=2)
+'''
+
+
 @pytest.fixture
-def helpers(tmp_path: Path) -> Any:
-    """A module in a file of its own, from which no module of the model is."""
-    file = tmp_path / "user_helpers.py"
-    file.write_text(HELPERS)
-    module = types.ModuleType("user_helpers")
-    module.__file__ = str(file)
-    exec(compile(HELPERS, str(file), "exec"), vars(module))
-    sys.modules["user_helpers"] = module
-    yield module
+def made(tmp_path: Path) -> Any:
+    """Makes a module in a file of its own, from which no module of the model is."""
+
+    def make(text: str) -> Any:
+        file = tmp_path / "user_helpers.py"
+        file.write_text(text)
+        module = types.ModuleType("user_helpers")
+        module.__file__ = str(file)
+        exec(compile(text, str(file), "exec"), vars(module))
+        sys.modules["user_helpers"] = module
+        return module
+
+    yield make
     del sys.modules["user_helpers"]
+
+
+@pytest.fixture
+def helpers(made: Any) -> Any:
+    return made(HELPERS)
 
 
 def test_in_files_that_no_module_is_from(helpers: Any) -> None:
@@ -51,6 +70,25 @@ def test_in_files_that_no_module_is_from(helpers: Any) -> None:
 
     agree(model, (torch.randn(4, 3),), dynamic=({0: "N"},), sizes=[{"N": 1}, {"N": 2}, {"N": 7}])
     assert not {"len", "isinstance", "type", "min", "max"} & set(vars(helpers))
+
+
+def padded(module: Any) -> Any:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x, x.new_zeros(module.padded(x.shape[0]))])
+
+    return model
+
+
+def test_an_integer_of_a_size_is_one(made: Any) -> None:
+    module = made(INTEGERS)
+    agree(padded(module), (torch.randn(4),), dynamic=({0: "N"},), sizes=[{"N": 1}, {"N": 2}, {"N": 7}])
+    assert "int" not in vars(module)
+
+
+@pytest.mark.parametrize("use", ["KINDS = {int: 1}", "def of(x):\n    return type(x) is int"])
+def test_files_that_compare_classes_keep_them(made: Any, use: str) -> None:
+    with pytest.raises(CaptureError, match="the model fixes the size"):
+        capture(padded(made(f"{INTEGERS}\n{use}\n")), (torch.randn(4),), dynamic_shapes=({0: "N"},))
 
 
 def test_names_of_the_users_own_stay() -> None:
