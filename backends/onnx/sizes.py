@@ -35,14 +35,9 @@ def _by_age(noted: tuple[int, Value, int]) -> tuple[int, int]:
 
 
 class SizeNames:
-    """The names of the sizes that one ONNX graph computes, by what each is.
-
-    Attributes:
-        told: what is there alone or next to others.
-    """
+    """The names of the sizes that one ONNX graph computes, by what each is."""
 
     def __init__(self) -> None:
-        self.told: set[object] = set()
         self._names: dict[object, str] = {}
         self._keys: defaultdict[str, list[object]] = defaultdict(list)
 
@@ -57,7 +52,6 @@ class SizeNames:
         """Takes down the name of a size."""
         self._names[key] = name
         self._keys[name].append(key)
-        self.told.update(key.dims if isinstance(key, _Run) else (key,))
 
     def rename(self, old: str, new: str) -> None:
         """Takes down that what had one name has another."""
@@ -67,7 +61,6 @@ class SizeNames:
 
     def clear(self) -> None:
         """Forgets all."""
-        self.told.clear()
         self._names.clear()
         self._keys.clear()
 
@@ -130,15 +123,9 @@ class Sizes(SizeArithmetic[str]):
         return bounds(dim)[0] >= 0 or self._bearing((resolve(dim),)) is not None
 
     def is_shape(self, dims: Sequence[Dim], instead: Sequence[Dim]) -> bool:
-        """Whether one node tells all of these dims, and other dims, which say the same, take sizes that are not there yet."""
-        shape = tuple(map(resolve, dims))
-        if self._bearer(shape) is None:
-            return False
-        scopes = [scope.sizes for scope in self.e.scopes]
-        if any(_Run(shape) in sizes for sizes in scopes):
-            return True
-        parts = [dim for dim in map(resolve, instead) if not isinstance(dim, int)]
-        return not all(any(dim in sizes.told for sizes in scopes) for dim in parts)
+        """Whether one node tells all of these dims, and other dims, which say the same, are not there yet."""
+        found = self._bearer(tuple(map(resolve, dims)))
+        return found is not None and not self._is_known(tuple(map(resolve, instead)))
 
     def _pick(self, dim: Expr) -> str:
         """A scalar, out of sizes that are there already if there are any."""
@@ -169,8 +156,8 @@ class Sizes(SizeArithmetic[str]):
                     return None
         return None
 
-    def _is_known(self, dim: Expr) -> bool:
-        """Whether a size is there already, as a list."""
+    def _is_known(self, dim: Expr | tuple[Dim, ...]) -> bool:
+        """Whether a size is there already, as a list, or a list of several."""
         return any(dim in scope.sizes for scope in self.e.scopes)
 
     def _cached(self, key: object, make: Callable[[], str], dims: Sequence[Dim]) -> str:

@@ -100,9 +100,11 @@ def test_a_shape_is_read_at_once_where_its_parts_are_not_there(m: Model) -> None
     assert counts(m, *back) == {"Shape": 1}
 
 
-def test_and_is_put_together_where_they_are(m: Model) -> None:
+def test_and_not_where_what_says_the_same_is_there(m: Model) -> None:
     n, h, w = (m.dim(name, lo=1) for name in "NHW")
-    x, one = m.input(n, h, w), m.b.constant(np.float32(1))
-    parts = [m.b.expand(one, shape=[size, 5]) for size in (n, h, w)]
-    back = m.b.reshape(m.b.abs(m.b.reshape(x, shape=[n * h, w])), shape=[n, h, w])
-    assert counts(m, *parts, back) == {"Shape": 3, "Concat": 4}
+    x, y = m.input(n, h, 4 * w), m.input(w)
+    flat = m.b.reshape(x, shape=[n * h, 4 * w])
+    pairs = [m.b.reshape(turned(flat), shape=[n, h, 2, 2 * w]) for turned in (m.b.abs, m.b.neg)]
+    artefact = m.emit(y, *pairs)
+    m.check(artefact, f(3, 9, 8), f(2))
+    assert (artefact.op_counts["Shape"], artefact.op_counts["Concat"]) == (1, 1)
