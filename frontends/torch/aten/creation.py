@@ -75,6 +75,10 @@ def arange(w: Lowering, end: Scalar, start: Scalar = 0, step: Scalar = 1, dtype:
     if not any(not x.is_integer() for x in floats):
         first, stop, stride = (x if isinstance(x, Expr) else int(x) for x in (start, end, step))  # type: ignore[arg-type]
         return w.b.arange(start=first, stop=stop, step=stride, dtype=dtype)
+    if isinstance(start, float) and isinstance(end, Expr) and step == 1 and dtype.is_float:
+        whole, exact = math.floor(start), float(np.array(start, dtype.numpy)) == start
+        places = w.b.arange(start=whole, stop=end, step=1, dtype=dtype if exact else f64)
+        return w.cast(w.b.add(places, start - whole), dtype)
     if any(isinstance(x, Expr) for x in (start, end, step)):
         w.unsupported("a range over sizes must have integer bounds and an integer step", "multiply an integer range instead")
     low, high, by = float(start), float(end), float(step)  # type: ignore[arg-type]

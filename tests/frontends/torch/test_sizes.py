@@ -68,6 +68,11 @@ def size_as_number(x: torch.Tensor) -> Any:
     return x * h + w, x / h, torch.full((2,), h), torch.arange(w), torch.tensor([h, w]), x.sum() / (h * w), x * (h / w)
 
 
+def centres(x: torch.Tensor) -> Any:
+    h, w = x.shape
+    return torch.arange(0.5, h) / h, torch.arange(-1.3, w), torch.arange(0.1, w, dtype=torch.float64), torch.arange(1.5, 2 * w)
+
+
 def text(x: torch.Tensor) -> Any:
     return {"a": x, "b": x + len(f"{x.shape} {x.shape[0]} {x.dtype} {x!r}") * 0}
 
@@ -100,7 +105,7 @@ def parts(x: torch.Tensor) -> Any:
 
 @pytest.mark.parametrize(
     "function",
-    [products, quotients, rounded_floats, roots, promoted, extremes, size_as_number, text, of_python, of_numpy, parts],
+    [products, quotients, rounded_floats, roots, promoted, extremes, size_as_number, centres, text, of_python, of_numpy, parts],
 )
 def test_arithmetic(function: Callable[[torch.Tensor], Any]) -> None:
     agree(function, (torch.randn(8, 6),), dynamic=HW, sizes=OTHERS)
