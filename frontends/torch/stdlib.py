@@ -9,7 +9,7 @@ import math
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType, ModuleType
 from typing import Any, Final
@@ -34,9 +34,10 @@ def swaps() -> list[tuple[Any, str, Any]]:
         (torch.SymInt, "__rdivmod__", lambda self, other: (other // self, other % self)),
         (torch.SymInt, "__hash__", _hash(torch.SymInt.__hash__)),
         (torch.SymInt, "__invert__", lambda self: -1 - self),
-        (torch, "full", _full(torch.full, lambda size: (size, None))),
-        (torch, "full_like", _full(torch.full_like, lambda like: (like.shape, like.dtype))),
-        (torch.Tensor, "new_full", _new_full(torch.Tensor.new_full)),
+        (torch, "full", _full(torch.full, ["size"], lambda size: (size, None))),
+        (torch, "full_like", _full(torch.full_like, ["input"], lambda like: (like.shape, like.dtype))),
+        (torch.Tensor, "new_full", _full(torch.Tensor.new_full, ["self", "size"], lambda like, size: (size, like.dtype))),
+        (torch, "broadcast_shapes", _broadcast_shapes(torch.broadcast_shapes)),
     ]
 
 
@@ -71,25 +72,37 @@ def _root(original: Callable[[Any], float]) -> Callable[[Any], Any]:
     return sqrt
 
 
-def _full(original: Callable[..., Any], how: Callable[[Any], tuple[Any, Any]]) -> Callable[..., Any]:
-    """`torch.full` or `torch.full_like` of a number that is a tensor, which torch's C++ would make a number of."""
+def _full(original: Callable[..., Any], names: Sequence[str], how: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:
+    """`torch.full` and its like of a number that is a tensor, which torch's C++ would make a number of.
 
-    def full(of: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
-        if fill_value.__class__ is not Watched or args:
-            return original(of, fill_value, *args, **kwargs)
-        size, dtype = how(of)
-        return _filled(size, fill_value, kwargs.get("dtype") or dtype)
+    Args:
+        original: the function.
+        names: its parameters in front of the number.
+        how: the size and the default dtype, from these.
+    """
+
+    def full(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip((*names, "fill_value"), args, strict=False)) | kwargs
+        number = given.get("fill_value")
+        if number.__class__ is not Watched or len(args) > len(names) + 1:
+            return original(*args, **kwargs)
+        size, dtype = how(*(given[name] for name in names))
+        return _filled(size, number, kwargs.get("dtype") or dtype)
 
     return full
 
 
-def _new_full(original: Callable[..., Any]) -> Callable[..., Any]:
-    def new_full(self: torch.Tensor, size: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
-        if fill_value.__class__ is not Watched or args:
-            return original(self, size, fill_value, *args, **kwargs)
-        return _filled(size, fill_value, kwargs.get("dtype") or self.dtype)
+def _broadcast_shapes(original: Callable[..., Any]) -> Callable[..., Any]:
+    """`torch.broadcast_shapes`, which would ask which sizes are 1."""
 
-    return new_full
+    def broadcast_shapes(*shapes: Any) -> Any:
+        sizes = [size for shape in shapes for size in (shape if isinstance(shape, (tuple, list)) else (shape,))]
+        if not any(size.__class__ is torch.SymInt for size in sizes):
+            return original(*shapes)
+        scalar = torch.zeros(())
+        return torch.broadcast_tensors(*map(scalar.expand, shapes))[0].shape
+
+    return broadcast_shapes
 
 
 def _filled(size: Any, number: torch.Tensor, dtype: Any) -> torch.Tensor:

@@ -133,3 +133,22 @@ def test_arrays_of_sizes_are_told_from_others() -> None:
 
     assert stdlib.unpacked("text") == ("text", None)
     assert stdlib.unpacked(array := np.array([1, None], dtype=object)) == (array, None)
+
+
+def test_tensors_filled_with_numbers_that_are_tensors_by_position_and_by_name() -> None:
+    def model(x: torch.Tensor) -> Any:
+        total, count = x.sum(), x.shape[:1]
+        named = torch.full(size=count, fill_value=total), torch.full_like(input=x, fill_value=total)
+        return torch.full(count, total), x.new_full(size=count, fill_value=total), *named
+
+    agree(model, (torch.randn(3, 2),), dynamic=({0: "N"},), sizes=[{"N": 1}, {"N": 5}])
+
+
+def test_shapes_are_broadcast_without_a_question() -> None:
+    def model(x: torch.Tensor) -> Any:
+        n, size = x.shape[0], torch.broadcast_shapes(x.shape, (x.shape[0], 1), (5, 1, 1), 1)
+        assert torch.broadcast_shapes((2, 1), 3) == (2, 3)
+        return x.expand(size), torch.ones(torch.broadcast_shapes(n, (n,)))
+
+    captured = agree(model, (torch.randn(3, 2),), dynamic=({0: "N"},), sizes=[{"N": 1}, {"N": 4}])
+    assert not captured.graph.symbols.assumptions
