@@ -1,4 +1,4 @@
-"""A graph where some sizes are single numbers, without what does nothing there.
+"""A graph where some sizes are single numbers, with nothing in it that does nothing there.
 
 A branch such as ``if batch != ids.shape[0]: ids = ids.expand(batch, -1)`` makes one node more or fewer; at a batch of 1 both
 graphs compute the same.
@@ -11,7 +11,7 @@ from typing import Final
 
 from isthmus.ir.attributes import DIMLESS, substituted
 from isthmus.ir.dims import Dim, Symbol
-from isthmus.ir.graph import Graph, Value
+from isthmus.ir.graph import Graph, Node, Value
 
 _HAND_ON: Final = frozenset(("expand", "pad", "reshape", "slice", "tile"))
 """Ops whose result is their operand where both have the same type."""
@@ -40,7 +40,15 @@ def at_points(graph: Graph, sizes: Mapping[str, int]) -> Graph:
                 if attr.__class__ not in DIMLESS:
                     node.attrs[name] = substituted(attr, numbers)
     for node in list(copy.walk()):
+        if node.op.name == "attention" and _of_one(node):
+            node.set_attrs(causal=False)
         operand = node.operands[0] if node.op.name in _HAND_ON else None
         if operand is not None and operand.type == node.result.type:
             node.replace_by(operand)
     return copy
+
+
+def _of_one(node: Node) -> bool:
+    """Whether an attention is of one query and one key, for which causal or not is the same."""
+    queries, keys, *_ = node.operands
+    return all(each is not None and each.tensor.shape is not None and each.tensor.shape[-2] == 1 for each in (queries, keys))

@@ -7,7 +7,6 @@ from typing import Any
 
 from isthmus.frontends.torch.aten.shape import repeat_interleave
 from isthmus.frontends.torch.lowering import Lowering, lowers
-from isthmus.ir.dims import Expr
 from isthmus.ir.dtypes import bool_
 from isthmus.ir.graph import Value
 from isthmus.ir.ops.attention import shared_by
@@ -25,10 +24,6 @@ def attention(
         key, value = (repeat_interleave(w, each, heads // w.dims(each)[-3], -3) for each in (key, value))
     if attn_mask is not None and attn_mask.tensor.dtype is not bool_:
         attn_mask = w.cast(attn_mask, query.tensor.dtype)
-    if attn_mask is None and not is_causal:
-        # Of one query and one key, causal or not is the same: a branch on the length then makes no other graph.
-        lengths = w.dims(query)[-2], w.dims(key)[-2]
-        is_causal = any(isinstance(length, Expr) for length in lengths) and all(w.always("==", each, 1) for each in lengths)
     return w.b.attention(query, key, value, attn_mask, scale=scale, causal=is_causal)
 
 
