@@ -19,7 +19,7 @@ functional overload and a write.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
@@ -123,7 +123,7 @@ class Lowering:
         b: builds the nodes, at the user's line.
         knowledge: what is known about values.
         floats: 0-d values that are Python's floats, computed from sizes: in promotion they count as numbers.
-        places: where values were found not to be zero.
+        places: where values were found not to be zero, by how they are computed.
         packings: how sequences were packed, by their batch sizes; see `isthmus.frontends.torch.aten.packed`.
         padded: the padded batch that packed elements are those of.
     """
@@ -132,7 +132,7 @@ class Lowering:
         self.b = builder
         self.knowledge = Known()
         self.floats: set[Value] = set()
-        self.places: dict[Value, Value] = {}
+        self.places: dict[Hashable, Value] = {}
         self.packings: dict[Value, Any] = {}
         self.padded: dict[Value, Any] = {}
 

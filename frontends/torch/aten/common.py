@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -92,13 +92,28 @@ def index(w: Lowering, x: Value) -> Value:
 def places_of(w: Lowering, x: Value) -> Value:
     """The places of the elements that are not zero, ``i64[count, rank]``: a constant where the elements are known.
 
-    Those of one value are found once, so that what a mask takes of two tensors is known to be equally long.
+    Those of one value are found once, so that what a mask takes of two tensors is known to be equally long; so are those of
+    masks that are written alike, as in ``y[~mask] = x[~mask]``.
     """
-    found = w.places.get(x)
+    formula = _formula(w, x)
+    found = w.places.get(formula)
     if found is None or found.owner is not w.b.graph:
         known = w.known(x)
-        found = w.places[x] = w.b.nonzero(x) if known is None else w.b.constant(np.argwhere(known).astype(np.int64))
+        found = w.places[formula] = w.b.nonzero(x) if known is None else w.b.constant(np.argwhere(known).astype(np.int64))
     return found
+
+
+def _formula(w: Lowering, x: Value, depth: int = 4) -> Hashable:
+    """How a value is computed, the same for two that are computed alike from the same values."""
+    node = x.producer
+    if node is None or not depth or not node.op.is_function or node.regions:
+        return x
+    if node.op.is_constant:
+        known = None if w.rank(x) else w.known(x)
+        return x if known is None else (x.tensor.dtype, known.item())
+    attrs = tuple(f"{name}={value}" for name, value in node.attrs.items())
+    operands = (each if each is None else _formula(w, each, depth - 1) for each in node.operands)
+    return node.op.name, x.index, attrs, *operands
 
 
 def truth(w: Lowering, x: Number) -> Value:

@@ -444,3 +444,16 @@ def test_writes_of_numbers_and_by_functions_of_python() -> None:
     agree(lambda x: x.clone().copy_(2), (torch.randn(3),))
     with pytest.raises(CaptureError, match=r"the content \(apply_\)"):
         capture(lambda x: x.clone().apply_(abs), (torch.randn(3),))
+
+
+def test_masks_that_are_written_alike_take_equally_many() -> None:
+    def model(x: torch.Tensor) -> Any:
+        y, mask = torch.zeros_like(x), x.abs() < 1
+        y[~mask] = x[~mask] * 2
+        y[x > 2] = x[x > 2] - 1
+        x = x * 2
+        return y, x[x > 2]
+
+    captured = agree(model, (torch.randn(5, 4),), dynamic={"x": {0: "N"}}, sizes=[{"N": 3}, {"N": 1}])
+    assert not captured.graph.symbols.assumptions
+    assert sum(node.op.name == "nonzero" for node in captured.graph.nodes) == 3
