@@ -58,6 +58,11 @@ def _is_nonzero(watcher: Watcher, tensor: torch.Tensor) -> bool:
     return leaving.truth(watcher, tensor)
 
 
+def _reshape_from_tensor(watcher: Watcher, tensor: torch.Tensor, shape: torch.Tensor) -> torch.Tensor:
+    with watcher:
+        return tensor.reshape([size.item() for size in shape.unbind()])
+
+
 def _fill_diagonal(watcher: Watcher, tensor: torch.Tensor, fill_value: Any, wrap: bool = False) -> Any:
     """A diagonal of a matrix is a view of it; torch's own form asks for the numbers of its sizes."""
     if tensor.dim() != 2 or wrap:
@@ -151,6 +156,7 @@ SPECIALS: Final[dict[str, Callable[..., Any]]] = {
     "aten.as_strided.default": as_strided,
     "aten.as_strided_scatter.default": as_strided_scatter,
     "aten.broadcast_tensors.default": _broadcast_tensors,
+    "aten._reshape_from_tensor.default": _reshape_from_tensor,
     "aten.fill_diagonal_.default": _fill_diagonal,
     "aten.resize_.default": resize,
     "aten.resize_as_.default": resize_as,

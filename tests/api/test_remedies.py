@@ -55,6 +55,21 @@ def test_element_types() -> None:
     assert refusal.remedy == "give the model and its inputs in float32: model.float()"
 
 
+def test_a_loop_over_as_many_parts_as_data_says_may_stay_in_the_model() -> None:
+    def total(rows: torch.Tensor) -> torch.Tensor:
+        found = rows.new_zeros(rows.shape[1])
+        for i in range(rows.shape[0]):
+            found = found + rows[i].relu()
+        return found
+
+    (refusal,) = refused(lambda x: torch.stack([row.relu() for row in x[x[:, 0] > 0]]), torch.randn(4, 3)).refusals
+    assert "torch.while_loop, or script the function" in str(refusal.remedy)
+    scripted = torch.jit.script(total)
+    net = isthmus.compile(lambda x: scripted(x[x[:, 0] > 0]), torch.randn(4, 3))
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(net(x), total(x[x[:, 0] > 0]))
+
+
 def test_what_has_one_cause_is_told_once_with_the_first_places() -> None:
     places = [Location("model.py", line) for line in range(1, 9)]
     found = [Refusal(f"the size {i} is open", cause="the size is open", op=f"op{i % 7}", location=place, remedy="fix it")

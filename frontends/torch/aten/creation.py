@@ -57,6 +57,12 @@ _filled("ones", 1)
 _filled("empty", 0, "empty.memory_format", "empty_strided", "empty_permuted")  # what it holds is open
 
 
+@lowers("aten._shape_as_tensor")
+def shape_as_tensor(w: Lowering, x: Value) -> Any:
+    sizes = [w.b.unsqueeze(w.tensor(size, i64), axes=[0]) for size in w.dims(x)]
+    return w.b.concat(sizes, axis=0) if sizes else full(w, [0], 0, i64)
+
+
 @lowers("aten.scalar_tensor")
 def scalar_tensor(w: Lowering, s: Scalar, dtype: DType | None = None) -> Any:
     return w.tensor(s, dtype or default_float())

@@ -82,7 +82,11 @@ def _count(w: Lowering, count: Dim) -> int:
         return count
     expected = hint(count)
     if expected is None or not w.decide("==", count, expected):
-        w.unsupported(f"the number of parts, {count}, is not known", "split into a fixed number of parts")
+        w.unsupported(
+            f"the number of parts, {count}, is not known",
+            "compute with the whole tensor, keep the loop over its parts in the model with torch.while_loop, or script the "
+            "function that holds it (torch.jit.script)",
+        )
     return expected
 
 

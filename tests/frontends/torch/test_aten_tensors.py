@@ -127,6 +127,8 @@ def shapes_of(x: torch.Tensor) -> tuple[int, ...]:
                        torch.empty(2, x.shape[0]).zero_(), torch.empty_like(x).fill_(1), torch.zeros(()),
                        torch.scalar_tensor(3)),
                        f("N", 3)],
+    shapes_as_tensors=[lambda x: (torch._shape_as_tensor(x), torch._shape_as_tensor(x.sum()), x / torch._shape_as_tensor(x)[-1],
+        torch._reshape_from_tensor(x, torch.cat([torch._shape_as_tensor(x)[:1] * 3, torch.tensor([-1])]))), f("N", 3, "M")],
     filled_by_size=[lambda x: (torch.full((2,), x.shape[0]), x + x.shape[0], x * (x.shape[0] / 2)), f("N", 3)],
     arange=[lambda x: (torch.arange(x.shape[0]), torch.arange(1, x.shape[0]), torch.arange(0, x.shape[0], 2), torch.arange(5.0),
                        torch.arange(0, 1, 0.25), torch.arange(x.shape[0], dtype=torch.float32), torch.arange(3, 0, -1),
