@@ -21,7 +21,7 @@ from isthmus.frontends.torch import aten as aten
 from isthmus.frontends.torch.assumed import Number
 from isthmus.frontends.torch.control import composite
 from isthmus.frontends.torch.escapes import swapped
-from isthmus.frontends.torch.exporting import Export, exporting, told
+from isthmus.frontends.torch.exporting import Export, exporting, otherwise, told
 from isthmus.frontends.torch.given import Given
 from isthmus.frontends.torch.inputs import Inputs, flatten
 from isthmus.frontends.torch.parameters import parameters
@@ -422,7 +422,8 @@ def _remedy(error: BaseException, watcher: Watcher) -> str:
     if known is not None:
         return known
     sizes = ", ".join(f"{symbol.name}={symbol.hint}" for symbol in watcher.sizes.declared)
-    return f"check that the model runs on the example inputs; it was watched at sizes {sizes or 'of the example'}"
+    said = otherwise(watcher.asked)
+    return f"check that the model runs on the example inputs; it was watched at sizes {sizes or 'of the example'}{said}"
 
 
 def _around(watcher: Watcher, options: CaptureOptions) -> Callable[..., Any] | None:

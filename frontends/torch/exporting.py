@@ -81,12 +81,21 @@ def told(asked: dict[str, None]) -> list[str]:
     """A note about places that ask; none where there are none."""
     if not asked:
         return []
-    places = list(asked)
-    more = f" and {len(places) - _MOST} more lines" if len(places) > _MOST else ""
     return [
-        f"the model asks whether it is being exported or compiled, and heard yes, at {', '.join(places[:_MOST])}{more}; "
+        f"the model asks whether it is being exported or compiled, and heard yes, at {_places(asked)}; "
         "with export_flags=False it hears no"
     ]
+
+
+def otherwise(asked: dict[str, None]) -> str:
+    """The rest of a remedy for a model that may fail for what it heard; empty where it did not ask."""
+    return f", and heard that it is being exported or compiled at {_places(asked)}: try export_flags=False" if asked else ""
+
+
+def _places(asked: dict[str, None]) -> str:
+    places = list(asked)
+    more = f" and {len(places) - _MOST} more lines" if len(places) > _MOST else ""
+    return f"{', '.join(places[:_MOST])}{more}"
 
 
 _MOST: Final = 4

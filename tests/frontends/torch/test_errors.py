@@ -131,6 +131,17 @@ def test_an_attribute_that_tensors_lack_is_told_as_torch_tells_it() -> None:
     assert caught.value.remedy.startswith("check that the model runs on the example inputs")
 
 
+def test_a_model_that_fails_for_what_it_heard_is_told() -> None:
+    def model(x: torch.Tensor) -> Any:
+        return x.expand(5, 4) if torch.compiler.is_compiling() else x
+
+    with pytest.raises(CaptureError, match="the model raised") as caught:
+        capture(model, (torch.ones(3),))
+    assert caught.value.remedy is not None
+    place = f"{__file__}:{model.__code__.co_firstlineno + 1}"
+    assert caught.value.remedy.endswith(f", and heard that it is being exported or compiled at {place}: try export_flags=False")
+
+
 def test_an_exception_of_the_model_is_the_cause() -> None:
     with pytest.raises(CaptureError, match="the model raised ValueError: three is no size") as caught:
         capture(raising, (torch.randn(3, 3),))
