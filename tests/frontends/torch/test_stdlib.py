@@ -85,6 +85,26 @@ def test_an_integer_of_a_size_is_one(made: Any) -> None:
     assert "int" not in vars(module)
 
 
+RANGES = '''
+def chunks(x):
+    n = x.shape[0]
+    parts = [x[start : start + n] * 2 for start in range(0, n, n)]
+    return parts, [place - n for place in range(n, n + 3)], [x * at for at in range(3)]
+
+def rows(x):
+    return [x[row] for row in range(x.shape[0])]
+'''
+
+
+def test_a_range_over_sizes_of_a_known_number_of_turns(made: Any) -> None:
+    module = made(RANGES)
+    captured = agree(module.chunks, (torch.randn(4, 2),), dynamic={"x": {0: "N"}}, sizes=[{"N": 3}, {"N": 7}])
+    assert not captured.graph.symbols.assumptions
+    with pytest.raises(CaptureError, match="the model fixes the size N"):
+        capture(module.rows, (torch.randn(4, 2),), dynamic_shapes={"x": {0: "N"}})
+    assert "range" not in vars(module)
+
+
 @pytest.mark.parametrize("use", ["KINDS = {int: 1}", "def of(x):\n    return type(x) is int"])
 def test_files_that_compare_classes_keep_them(made: Any, use: str) -> None:
     with pytest.raises(CaptureError, match="the model fixes the size"):
