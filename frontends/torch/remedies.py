@@ -67,6 +67,9 @@ _RAISED: Final = {
         "torch.Tensor([...]), torch.FloatTensor([...]) and their kind take no tensors there: use torch.tensor([...])",
     "could not convert string to float": "a text shows tensors, and integers from data, without numbers: compute without texts",
     "invalid literal for int()": "a text shows tensors, and integers from data, without numbers: compute without texts",
+    "does not require grad":
+        "what autograd records is not there while a model is captured: derivatives inside of a model are carried over as "
+        "torch.func.grad(function)(x), torch.func.vjp, jvp, jacrev and their kind",
     "array is read-only": "an array that a weight lies in cannot be written to while the model is captured: copy it first",
     "both arguments should be Rational": "compute sizes with +, -, *, // and %, and numbers from data with tensors",
     "SymInt": "sizes and integers read from data are no ints there: compute with +, -, *, // and %, or with tensors",

@@ -115,6 +115,11 @@ def _numel(watcher: Watcher, tensor: torch.Tensor) -> Any:
     return count
 
 
+def _same_numel(watcher: Watcher, tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """What forward derivatives ask of a tensor and its tangent; storages are as large as their tensors here."""
+    return bool(_numel(watcher, tensor) == _numel(watcher, other))
+
+
 def _device(watcher: Watcher, tensor: torch.Tensor) -> torch.device:
     return tensor.device
 
@@ -150,6 +155,7 @@ SPECIALS: Final[dict[str, Callable[..., Any]]] = {
     "aten.sym_stride.default": _sym_stride,
     "aten.sym_numel.default": _numel,
     "aten.numel.default": _numel,
+    "aten._has_same_storage_numel.default": _same_numel,
     "prim.device.default": _device,
     "aten.is_pinned.default": _no,
     "aten.batch_norm.default": _batch_norm,

@@ -57,6 +57,12 @@ _filled("ones", 1)
 _filled("empty", 0, "empty.memory_format", "empty_strided", "empty_permuted")  # what it holds is open
 
 
+@lowers("aten._efficientzerotensor")
+def zero_tangent(w: Lowering, size: Sequence[Dim], dtype: DType | None = None) -> Any:
+    """The tangent, in a forward derivative, of what does not depend on the input."""
+    return full(w, size, 0, dtype or default_float())
+
+
 @lowers("aten._shape_as_tensor")
 def shape_as_tensor(w: Lowering, x: Value) -> Any:
     sizes = [w.b.unsqueeze(w.tensor(size, i64), axes=[0]) for size in w.dims(x)]
