@@ -67,7 +67,7 @@ def higher_order(watcher: Watcher, func: Any, args: Any, kwargs: Any) -> Any:
         raise CaptureError(
             f"the operator {name}, which takes functions or other operators, is not carried over",
             location=watcher.provenance.here(),
-            remedy="torch.cond, while_loop, scan, associative_scan and map are",
+            remedy="torch.cond, while_loop, scan, associative_scan, map and flex_attention are",
         )
     return build(watcher, *args, **kwargs)
 
@@ -388,6 +388,14 @@ def _associative_scan(watcher: Watcher, combine: Any, xs: Sequence[Any], extra: 
     return given.rebuild([*results[: len(xs)], *stacked])[1]
 
 
+def _flex_attention(watcher: Watcher, *args: Any, **kwargs: Any) -> Any:
+    """In torch's own plain form, which masks what the blocks leave out."""
+    from torch._higher_order_ops.flex_attention import math_attention
+
+    with watcher:
+        return math_attention(*args, **kwargs)
+
+
 def composite(watcher: Watcher, name: str, call: Callable[[], Any]) -> Any:
     """Runs a module as one node whose nested graph is what it does."""
     with region(watcher, name) as graph:
@@ -407,7 +415,7 @@ def composite(watcher: Watcher, name: str, call: Callable[[], Any]) -> Any:
 
 _OPERATORS: Final[dict[str, Callable[..., Any]]] = {
     "cond": _cond, "while_loop": _while_loop, "scan": _scan, "map_impl": _map, "map": _map,
-    "associative_scan": _associative_scan,
+    "associative_scan": _associative_scan, "flex_attention": _flex_attention,
 }  # fmt: skip
 _COMPARISONS: Final = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _CONNECTIVES: Final = {"and": "logical_and", "or": "logical_or"}

@@ -58,6 +58,14 @@ def _is_nonzero(watcher: Watcher, tensor: torch.Tensor) -> bool:
     return leaving.truth(watcher, tensor)
 
 
+def _to(watcher: Watcher, tensor: Any, dtype: torch.dtype, *args: Any, **kwargs: Any) -> Any:
+    """`torch.vmap` makes a tensor of a number in this way."""
+    if isinstance(tensor, torch.Tensor):
+        return NotImplemented
+    with watcher:
+        return torch.scalar_tensor(tensor, dtype=dtype)
+
+
 def _reshape_from_tensor(watcher: Watcher, tensor: torch.Tensor, shape: torch.Tensor) -> torch.Tensor:
     with watcher:
         return tensor.reshape([size.item() for size in shape.unbind()])
@@ -162,6 +170,7 @@ SPECIALS: Final[dict[str, Callable[..., Any]]] = {
     "aten.as_strided.default": as_strided,
     "aten.as_strided_scatter.default": as_strided_scatter,
     "aten.broadcast_tensors.default": _broadcast_tensors,
+    "aten.to.dtype": _to,
     "aten._reshape_from_tensor.default": _reshape_from_tensor,
     "aten.fill_diagonal_.default": _fill_diagonal,
     "aten.resize_.default": resize,
