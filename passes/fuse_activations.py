@@ -161,17 +161,6 @@ def _(b: Builder, m: Match) -> Any:
 
 
 @rule
-def log_softmax_by_sum(p: Any, x: Any, *, axes: Any) -> Any:
-    """``x - logsumexp(x)`` along one axis."""
-    return x - p.logsumexp(x, axes=axes, keepdims=True)
-
-
-@log_softmax_by_sum.becomes
-def _(b: Builder, m: Match) -> Any:
-    return b.log_softmax(m.x, axis=m.axes[0]) if len(m.axes) == 1 else refuse("log_softmax runs along one axis", m.x)
-
-
-@rule
 def reduce_l2(p: Any, x: Any, *, axes: Any, keepdims: Any) -> Any:
     """The square root of a sum of squares."""
     return p.sqrt(p.reduce_sum(x**2, axes=axes, keepdims=keepdims))
@@ -185,6 +174,5 @@ def _(b: Builder, m: Match) -> Any:
 
 
 ACTIVATIONS: Final = (
-    relu, silu, hard_sigmoid, hard_swish, mish, gelu, gelu_tanh, softmax, log_softmax_by_sum,
-    hard_sigmoid_line, reduce_l2,
+    relu, silu, hard_sigmoid, hard_swish, mish, gelu, gelu_tanh, softmax, hard_sigmoid_line, reduce_l2,
 )  # fmt: skip

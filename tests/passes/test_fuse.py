@@ -94,10 +94,6 @@ def hard_sigmoid_line(b: Any, x: Any) -> Any:
     return b.clip(b.add(b.mul(x, 0.2), 0.4), 0.0, 1.0)
 
 
-def log_softmax_by_sum(b: Any, x: Any) -> Any:
-    return b.sub(x, b.logsumexp(x, axes=[2], keepdims=True))
-
-
 def length(b: Any, x: Any) -> Any:
     return b.sqrt(b.reduce_sum(b.pow(x, 2.0), axes=[1, 2]))
 
@@ -208,7 +204,6 @@ RECOVERED = [
     (mish_log, ["mish"]),
     (hard_swish_early, ["hard_swish"]),
     (hard_sigmoid_line, ["hard_sigmoid"]),
-    (log_softmax_by_sum, ["log_softmax"]),
     (length, ["reduce_l2"]),
     (silu, ["silu"]),
     (silu_divided, ["silu"]),
@@ -290,6 +285,11 @@ def softmax_of_different_axes(b: Any, x: Any) -> Any:
     return b.div(powers, b.reduce_sum(powers, axes=[2], keepdims=True))
 
 
+def log_softmax_that_cancels(b: Any, x: Any) -> Any:
+    """Of numbers of -1e9 alone, which hide all of a row, it is 0: the sum's logarithm is lost beside them."""
+    return b.sub(x, b.logsumexp(x, axes=[2], keepdims=True))
+
+
 def norm_of_the_first_axes(b: Any, x: Any) -> Any:
     return standardized(b, x, [1])
 
@@ -314,9 +314,9 @@ def attention_with_computed_scale(b: Any, x: Any) -> Any:
 
 
 LOOKALIKES: list[Build] = [
-    quick_gelu, softmax_that_overflows, softplus_that_overflows, log_that_underflows, line_with_computed_slope, flat_line,
-    gelu_of_other_values, gelu_with_other_number, silu_backwards, clip_above_too, softmax_over_two_axes,
-    softmax_of_different_axes, norm_of_the_first_axes, norm_with_computed_epsilon, norm_with_unbiased_variance,
+    quick_gelu, softmax_that_overflows, softplus_that_overflows, log_that_underflows, log_softmax_that_cancels,
+    line_with_computed_slope, flat_line, gelu_of_other_values, gelu_with_other_number, silu_backwards, clip_above_too,
+    softmax_over_two_axes, softmax_of_different_axes, norm_of_the_first_axes, norm_with_computed_epsilon, norm_with_unbiased_variance,
     attention_over_other_axis, attention_with_computed_scale,
 ]  # fmt: skip
 COARSE = {"softplus", "hard_sigmoid", "gelu", "silu", "relu", "layer_norm", "rms_norm", "linear", "attention", "log_softmax"}
