@@ -316,8 +316,8 @@ def attention_with_computed_scale(b: Any, x: Any) -> Any:
 LOOKALIKES: list[Build] = [
     quick_gelu, softmax_that_overflows, softplus_that_overflows, log_that_underflows, log_softmax_that_cancels,
     line_with_computed_slope, flat_line, gelu_of_other_values, gelu_with_other_number, silu_backwards, clip_above_too,
-    softmax_over_two_axes, softmax_of_different_axes, norm_of_the_first_axes, norm_with_computed_epsilon, norm_with_unbiased_variance,
-    attention_over_other_axis, attention_with_computed_scale,
+    softmax_over_two_axes, softmax_of_different_axes, norm_of_the_first_axes, norm_with_computed_epsilon,
+    norm_with_unbiased_variance, attention_over_other_axis, attention_with_computed_scale,
 ]  # fmt: skip
 COARSE = {"softplus", "hard_sigmoid", "gelu", "silu", "relu", "layer_norm", "rms_norm", "linear", "attention", "log_softmax"}
 
