@@ -11,8 +11,9 @@ import torch
 
 from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.aten.common import broadcast
-from isthmus.frontends.torch.lowering import Lowering, lowers
+from isthmus.frontends.torch.lowering import Lowering, dtype_of, lowers
 from isthmus.frontends.torch.strided import as_strided, as_strided_scatter, resize, resize_as
+from isthmus.frontends.torch.weights import contents
 from isthmus.ir.dims import Expr
 from isthmus.ir.graph import Value
 
@@ -136,6 +137,19 @@ def _no(watcher: Watcher, tensor: torch.Tensor, device: Any = None) -> bool:
     return False
 
 
+def _computed(op: Any) -> Callable[..., torch.Tensor]:
+    """An op of numbers alone: what torch makes of them is a constant."""
+
+    def made(watcher: Watcher, *args: Any, **kwargs: Any) -> torch.Tensor:
+        with torch._C._DisableTorchDispatch():
+            found = op(*args, **{**kwargs, "device": "cpu"})
+        device = kwargs.get("device")
+        value = watcher.w.b.constant(contents(found), dtype_of(found.dtype))
+        return watcher.tensor(value, device=None if device is None else torch.device(device))
+
+    return made
+
+
 def _check(watcher: Watcher, *args: Any, **kwargs: Any) -> None:
     """Checks of metadata and sizes, which `infer` makes anyway."""
 
@@ -181,5 +195,14 @@ SPECIALS: Final[dict[str, Callable[..., Any]]] = {
     "aten._assert_scalar.default": _check,
     "aten.sym_constrain_range.default": _check,
     "aten.sym_constrain_range_for_size.default": _check,
+    **{
+        f"aten.{name}.{overload}": _computed(getattr(getattr(torch.ops.aten, name), overload))
+        for name in (
+            "bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window", "fft_fftfreq",
+            "fft_rfftfreq",
+        )
+        for overload in getattr(torch.ops.aten, name).overloads()
+        if not overload.endswith("out")
+    },
 }
 """Ops whose result is no tensor, and ops that write without saying so; `NotImplemented` goes on as for any other op."""

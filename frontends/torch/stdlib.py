@@ -38,6 +38,8 @@ def swaps() -> list[tuple[Any, str, Any]]:
         (torch, "full_like", _full(torch.full_like, ["input"], lambda like: (like.shape, like.dtype))),
         (torch.Tensor, "new_full", _full(torch.Tensor.new_full, ["self", "size"], lambda like, size: (size, like.dtype))),
         (torch, "broadcast_shapes", _broadcast_shapes(torch.broadcast_shapes)),
+        (torch.fft, "fftfreq", _frequencies(torch.fft.fftfreq, lambda n: (torch.arange(n) + n // 2) % n - n // 2)),
+        (torch.fft, "rfftfreq", _frequencies(torch.fft.rfftfreq, lambda n: torch.arange(n // 2 + 1))),
     ]
 
 
@@ -103,6 +105,19 @@ def _broadcast_shapes(original: Callable[..., Any]) -> Callable[..., Any]:
         return torch.broadcast_tensors(*map(scalar.expand, shapes))[0].shape
 
     return broadcast_shapes
+
+
+def _frequencies(original: Callable[..., Any], whole: Callable[[Any], torch.Tensor]) -> Callable[..., Any]:
+    """`torch.fft.fftfreq` or `rfftfreq` of as many samples as a size says, of which torch's C++ would make a number."""
+
+    def frequencies(n: Any, d: float = 1.0, **kwargs: Any) -> Any:
+        if n.__class__ is not torch.SymInt or not kwargs.keys() <= {"dtype", "device"}:
+            return original(n, d, **kwargs)
+        dtype = kwargs.get("dtype") or torch.get_default_dtype()
+        step = torch.scalar_tensor(n, dtype=torch.float64).mul(d).reciprocal()
+        return (whole(n).to(dtype) * step.to(dtype)).to(kwargs.get("device"))
+
+    return frequencies
 
 
 def _filled(size: Any, number: torch.Tensor, dtype: Any) -> torch.Tensor:

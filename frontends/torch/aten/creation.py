@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import torch
@@ -154,31 +154,6 @@ def _triangle(name: str, upper: bool) -> None:
 
 _triangle("triu", True)
 _triangle("tril", False)
-
-_WINDOWS: Final = {"hann_window": (0.5, 0.5), "hamming_window": (0.54, 0.46)}
-
-
-def _window(name: str, alpha: float, beta: float) -> None:
-    def lowering(w: Lowering, window_length: int, periodic: bool = True, dtype: DType | None = None) -> Any:
-        dtype = dtype or default_float()
-        length = window_length if periodic else window_length - 1
-        phase = 2 * math.pi * np.arange(window_length) / max(length, 1)
-        whole = np.ones(1) if window_length == 1 else alpha - beta * np.cos(phase)
-        return w.b.constant(whole.astype(dtype.numpy))
-
-    lowers(f"aten.{name}", f"aten.{name}.periodic")(lowering)
-
-
-for _name, (_alpha, _beta) in _WINDOWS.items():
-    _window(_name, _alpha, _beta)
-
-
-@lowers("aten.kaiser_window", "aten.kaiser_window.periodic", "aten.kaiser_window.beta")
-def kaiser_window(
-    w: Lowering, window_length: int, periodic: bool = True, beta: float = 12.0, dtype: DType | None = None
-) -> Any:
-    whole = np.kaiser(window_length + periodic, beta)[:window_length] if window_length > 1 else np.ones(window_length)
-    return w.b.constant(whole.astype((dtype or default_float()).numpy))
 
 
 # ---- random

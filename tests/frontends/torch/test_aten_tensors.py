@@ -142,6 +142,8 @@ def shapes_of(x: torch.Tensor) -> tuple[int, ...]:
         dtype=torch.bool).tril()), f("N", 4)],
     triangle_indices=[lambda x: (torch.tril_indices(3, 4), torch.triu_indices(4, 3, 1), x + 1), f(2)],
     windows=[lambda x: (torch.hann_window(5), torch.hann_window(4, periodic=False), torch.hamming_window(6), x + 1), f(2)],
+    more_windows=[lambda x: (torch.blackman_window(5), torch.bartlett_window(4, periodic=False), torch.hann_window(1),
+        torch.hamming_window(6, True, 0.6, 0.4, dtype=torch.float64), x + 1), f(2)],
     kaiser=[lambda x: (torch.kaiser_window(5), torch.kaiser_window(1), torch.kaiser_window(4, False, 3.0), x + 1), f(2)],
 )  # fmt: skip
 def test_creation(case: Case) -> None:

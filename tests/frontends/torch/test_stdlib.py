@@ -172,3 +172,13 @@ def test_shapes_are_broadcast_without_a_question() -> None:
 
     captured = agree(model, (torch.randn(3, 2),), dynamic=({0: "N"},), sizes=[{"N": 1}, {"N": 4}])
     assert not captured.graph.symbols.assumptions
+
+
+def test_frequencies_of_as_many_samples_as_a_size_says() -> None:
+    def model(x: torch.Tensor) -> Any:
+        n = x.shape[0]
+        whole = torch.fft.fftfreq(n), torch.fft.fftfreq(n, 0.1, dtype=torch.float64), torch.fft.rfftfreq(n, d=1 / n)
+        return *whole, torch.fft.fftfreq(5), torch.fft.rfftfreq(4, 0.5), x + 1
+
+    captured = agree(model, (torch.randn(6),), dynamic=({0: "N"},), sizes=[{"N": 1}, {"N": 9}])
+    assert not captured.graph.symbols.assumptions
