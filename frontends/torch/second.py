@@ -41,7 +41,7 @@ class Once(Protocol):
     ) -> Watch: ...
 
 
-MOST_SPLIT: Final = 2
+MOST_SPLIT: Final = 3
 """The number of sizes whose both parts are watched: every combination of parts takes a watch."""
 
 

@@ -358,14 +358,14 @@ def test_only_combinations_that_were_watched_are_let_go() -> None:
     assert captured.graph.symbols.by_name["S"].lo == 2
 
 
-def asks_both(x: torch.Tensor) -> Any:
-    flat = x.shape[0] > 1 and x.shape[1] > 4 and x.dim() == 1
+def asks_all(x: torch.Tensor) -> Any:
+    flat = x.shape[0] > 1 and x.shape[1] > 4 and x.shape[2] != 1 and x.dim() == 1
     return x.sum(0, keepdim=bool(flat)) * 2
 
 
-def test_two_sizes_are_watched_in_every_combination() -> None:
-    sizes = [{"N": 1, "S": 6}, {"N": 6, "S": 1}, {"N": 1, "S": 1}]
-    captured = agree(asks_both, (torch.randn(4, 8),), dynamic=({0: "N", 1: "S"},), sizes=sizes)
+def test_three_sizes_are_watched_in_every_combination() -> None:
+    sizes = [{"N": 1, "S": 6, "T": 1}, {"N": 6, "S": 1, "T": 2}, {"N": 1, "S": 1, "T": 3}, {"N": 1, "S": 1, "T": 1}]
+    captured = agree(asks_all, (torch.randn(4, 8, 5),), dynamic=({0: "N", 1: "S", 2: "T"},), sizes=sizes)
     assert not captured.graph.symbols.assumptions
 
 
