@@ -40,6 +40,11 @@ _WHAT: Final = {
     "untyped_storage": "the storage",
     "storage": "the storage",
 }
+_OF_SIZES: Final = {
+    "linspace": torch.ops.aten.linspace.default,
+    "logspace": torch.ops.aten.logspace.default,
+    "istft": torch.ops.aten.istft.default,
+}
 
 
 @contextmanager
@@ -60,8 +65,7 @@ def swapped(watcher: Watcher) -> Iterator[None]:
         (torch.nn.functional, "one_hot", _one_hot(watcher, torch.nn.functional.one_hot)),
         (torch, "_check_tensor_all_with", _check_all(watcher, torch._check_tensor_all_with)),
         (torch, "manual_seed", _seed(watcher, torch.manual_seed)),
-        (torch, "linspace", _spaced(watcher, torch.linspace, torch.ops.aten.linspace.default)),
-        (torch, "logspace", _spaced(watcher, torch.logspace, torch.ops.aten.logspace.default)),
+        *((torch, name, _of_sizes(watcher, getattr(torch, name), op)) for name, op in _OF_SIZES.items()),
         (torch.nn.functional, "affine_grid", _affine_grid),
         (torch.nn.RNNBase, "check_forward_args", _check_packed(torch.nn.RNNBase.check_forward_args)),
         (torch._VF, "_pad_packed_sequence", _pad_packed(watcher, torch._VF._pad_packed_sequence)),
@@ -292,15 +296,16 @@ def _seed(watcher: Watcher, original: Callable[..., Any]) -> Callable[..., Any]:
     return manual_seed
 
 
-def _spaced(watcher: Watcher, original: Callable[..., Any], op: Any) -> Callable[..., Any]:
-    """`torch.linspace` or `torch.logspace`: torch's C++ takes no symbolic size as the number of steps."""
+def _of_sizes(watcher: Watcher, original: Callable[..., Any], op: Any) -> Callable[..., Any]:
+    """A function whose op is carried over for sizes too, where torch's C++ takes numbers alone."""
 
-    def spaced(start: Any, end: Any, steps: Any, *args: Any, **kwargs: Any) -> Any:
-        if steps.__class__ is torch.SymInt and kwargs.get("out") is None:
-            return watcher.__torch_dispatch__(op, (), (start, end, steps, *args), kwargs)
-        return original(start, end, steps, *args, **kwargs)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("out") is None and any(each.__class__ is torch.SymInt for each in (*args, *kwargs.values())):
+            named = {"self" if name == "input" else name: argument for name, argument in kwargs.items()}
+            return watcher.__torch_dispatch__(op, (), args, named)
+        return original(*args, **kwargs)
 
-    return spaced
+    return function
 
 
 def _affine_grid(theta: torch.Tensor, size: Any, align_corners: bool | None = None) -> torch.Tensor:

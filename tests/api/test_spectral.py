@@ -118,6 +118,21 @@ def test_transforms_of_open_length(opset: int) -> None:
     assert "DFT" in net.artefact.op_counts
 
 
+def test_signals_put_together_as_long_as_they_were() -> None:
+    window = torch.hann_window(32)
+
+    def model(x: torch.Tensor) -> Any:
+        z, length = torch.stft(x, 32, 8, window=window, return_complex=True), x.shape[1]
+        named = torch.istft(input=z, n_fft=32, hop_length=8, window=window, length=length + 3)
+        return torch.istft(z, 32, 8, window=window, length=length), named, z.istft(32, 8, window=window, length=length - 5)
+
+    net = isthmus.compile(model, torch.randn(2, 200), dynamic_shapes={"x": {0: "N", 1: "T"}})
+    assert not net.report.assumptions
+    for x in (torch.randn(1, 101), torch.randn(3, 96)):
+        for ours, theirs in zip(net(x), model(x), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
 def test_below_opset_17_a_transform_of_open_length_is_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"dft: it needs opset 17(.|\n)*choose opset >= 17"):
         isthmus.compile(lambda x: torch.fft.fft(x), (torch.randn(8),), opset=13, dynamic_shapes={"x": {0: "N"}})
