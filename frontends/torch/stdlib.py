@@ -265,25 +265,28 @@ def _surely(truth: Any) -> bool:
 def _only_called(file: str, name: str) -> bool:
     """Whether a file does no more with the name of a class than to call it, to ask ``isinstance`` and to annotate."""
     lines = linecache.getlines(file)
-    return bool(lines) and _harmless(ast.parse("".join(lines)), name, False)
+    return bool(lines) and _harmless(ast.parse("".join(lines)), name)
 
 
-def _harmless(node: ast.AST, name: str, inside: bool) -> bool:
-    """The same of a part of the file, which may be inside of a function: there annotations are evaluated while it runs."""
-    if isinstance(node, ast.Name):
-        return node.id != name
-    left: list[ast.AST | None] = []
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        place = {"isinstance": 1, "map": 0}.get(node.func.id, len(node.args))
-        left = [node.func, *(arg for arg in node.args[place : place + 1] if isinstance(arg, (ast.Name, ast.Tuple)))]
-    elif isinstance(node, ast.AnnAssign) or (isinstance(node, ast.arg) and not inside):
-        left = [node.annotation]
-    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not inside:
-        left = [node.returns, node.args]
-        inside = True
-        if not _harmless(node.args, name, False):
+def _harmless(tree: ast.AST, name: str) -> bool:
+    """The same of a file's syntax tree. Annotations inside of a function are evaluated while it runs, so that they count."""
+    stack = [(tree, False)]
+    while stack:
+        node, inside = stack.pop()
+        if isinstance(node, ast.Name) and node.id == name:
             return False
-    return all(child in left or _harmless(child, name, inside) for child in ast.iter_child_nodes(node))
+        left: list[ast.AST | None] = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            place = {"isinstance": 1, "map": 0}.get(node.func.id, len(node.args))
+            left = [node.func, *(arg for arg in node.args[place : place + 1] if isinstance(arg, (ast.Name, ast.Tuple)))]
+        elif isinstance(node, ast.AnnAssign) or (isinstance(node, ast.arg) and not inside):
+            left = [node.annotation]
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not inside:
+            left = [node.returns, node.args]
+            stack.append((node.args, inside))
+            inside = True
+        stack += [(child, inside) for child in ast.iter_child_nodes(node) if child not in left]
+    return True
 
 
 _PLAIN: Final[dict[type, type]] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool, Watched: torch.Tensor}
