@@ -99,6 +99,8 @@ def _vanishes(difference: Dim) -> tuple[bool | None]:
     difference = simplify(difference)
     if isinstance(difference, Expr):
         difference = _without_remainders(difference)
+    if isinstance(difference, Expr):
+        difference = _without_greatest(difference)
     if isinstance(difference, int):
         return (difference == 0,)
     constant = dict(difference.terms).get((), 0)
@@ -114,6 +116,25 @@ def _without_remainders(dim: Expr) -> Dim:
     if not any(isinstance(atom, Function) and "%" in atom.key for monomial, _ in dim.terms for atom in monomial):
         return dim
     return _substitute(dim, {}, {}, {**_FUNCTIONS, "mod": lambda x, k: x - floordiv(x, k) * k})
+
+
+def _without_greatest(dim: Expr) -> Dim:
+    """The number that a dim is, if it is one once ``max(x, y)`` is ``x + y - min(x, y)``; the dim itself otherwise."""
+    kinds = {atom.kind for monomial, _ in dim.terms for atom in monomial if isinstance(atom, Function)}
+    if not kinds >= {"min", "max"}:
+        return dim
+
+    def least(*dims: Dim) -> Dim:
+        if len(dims) != 2:
+            return minimum(*dims)
+        x, y = sorted(dims, key=lambda each: not isinstance(each, int))
+        return x + minimum(0, y - x)  # the same for dims that are both greater by as much
+
+    def greatest(*dims: Dim) -> Dim:
+        return maximum(*dims) if len(dims) != 2 else dims[0] + dims[1] - least(*dims)
+
+    found = _substitute(dim, {}, {}, {**_FUNCTIONS, "min": least, "max": greatest})
+    return found if isinstance(found, int) else dim
 
 
 def symbols(dim: Dim | None) -> tuple[Symbol, ...]:

@@ -194,6 +194,20 @@ def test_what_is_not_known_is_not_answered() -> None:
         bool(n)
 
 
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("max(0, A - 1) + min(1, A)", "A"), ("max(A, B) + min(A, B)", "A + B"),
+        ("max(3, B // 2) - 3", "B // 2 - min(3, B // 2)"), ("2 * max(0, A - 3) + 2 * min(3, A)", "2 * A"),
+    ],
+)  # fmt: skip
+def test_the_greatest_and_the_least_are_both(left: str, right: str) -> None:
+    symbols = table()
+    one, other = (parse_dim(text, symbols) for text in (left, right))
+    assert dims.same(one, other) is True
+    assert dims.same(one, other + 1) is False
+
+
 def test_ranges_simplify() -> None:
     symbols = Symbols()
     n = symbols.declare("N", 1, 31).dim
