@@ -10,11 +10,11 @@ import numpy as np
 from isthmus.backends import taps
 from isthmus.backends.formulas import along
 from isthmus.backends.onnx.emitter import Emitter
-from isthmus.backends.onnx.neural import ints, shape_of
+from isthmus.backends.onnx.neural import shape_of
 from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
-from isthmus.ir.dims import Dim, maximum, product, same
+from isthmus.ir.dims import Dim, ceildiv, exact_quotient, maximum, product, same
 from isthmus.ir.graph import Node, Value
 
 
@@ -228,7 +228,7 @@ def _plain(shape: tuple[Dim, ...], wanted: tuple[Dim, ...]) -> bool:
 
 
 def _divides(size: Dim, out: Dim) -> bool:
-    return same(size, out) is True or (isinstance(size, int) and isinstance(out, int) and size % out == 0)
+    return same(size, out) is True or isinstance(exact_quotient(size, out), int)
 
 
 def _windows(b: Builder, size: Dim, out: Dim, dtype: dtypes.DType) -> Value:
@@ -239,27 +239,39 @@ def _windows(b: Builder, size: Dim, out: Dim, dtype: dtypes.DType) -> Value:
             start, stop = row * size // out, -(-(row + 1) * size // out)
             matrix[row, start:stop] = 1 / (stop - start)
         return b.constant(matrix.astype(dtype.numpy))
-    # The same, reckoned when the model runs: a window goes from row * size // out to ceil((row + 1) * size / out).
-    row = b.unsqueeze(b.arange(stop=out), axes=[1])
-    sizes, outs = b.size(size), b.size(out)
-    start = b.div(b.mul(row, sizes), outs)
-    stop = b.div(b.add(b.mul(b.add(row, 1), sizes), b.size(out - 1)), outs)
+    start, stop = _bounds(b, size, out)  # the same, reckoned when the model runs
     place = b.arange(stop=size)
     inside = b.logical_and(b.ge(place, start), b.lt(place, stop))
     return b.div(b.cast(inside, dtype=dtype), b.cast(b.sub(stop, start), dtype=dtype))  # type: ignore[no-any-return]
+
+
+def _bounds(b: Builder, size: Dim, out: Dim) -> tuple[Value, Value]:
+    """Where windows begin and end, ``[out, 1]``: they go from ``row * size // out`` to ``ceil((row + 1) * size / out)``."""
+    row = b.unsqueeze(b.arange(stop=out), axes=[1])
+    sizes, outs = b.size(size), b.size(out)
+    return b.div(b.mul(row, sizes), outs), b.div(b.add(b.mul(b.add(row, 1), sizes), b.size(out - 1)), outs)
 
 
 @lowers("adaptive_max_pool")
 def _adaptive_by_gathering(b: Builder, node: Node, x: Value) -> Any:
     """Axis by axis: each window's elements are gathered into an axis of their own, and its greatest is taken."""
     shape, wanted = shape_of(node), node.attrs["output_size"]
-    sizes, outs = ints(shape[2:]), ints(wanted)
-    if sizes is None or outs is None or _plain(shape, wanted):
+    if _plain(shape, wanted):
         return None
-    for axis, (size, out) in enumerate(zip(sizes, outs, strict=True), 2):
+    for axis, out in enumerate(wanted, 2):
+        size = shape[axis]
+        if same(out, 1) is True:
+            x = b.reduce_max(x, axes=[axis], keepdims=True)
+        elif same(size, out) is not True:
+            x = b.reduce_max(b.gather(x, _places(b, size, out), axis=axis), axes=[axis + 1])
+    return x
+
+
+def _places(b: Builder, size: Dim, out: Dim) -> Any:
+    """The places of each window's elements ``[out, longest]``; a shorter window has its last place once more."""
+    if isinstance(size, int) and isinstance(out, int):
         bounds = [(row * size // out, -(-(row + 1) * size // out)) for row in range(out)]
         longest = max(stop - start for start, stop in bounds)
-        # A shorter window has its last place once more, which changes no maximum.
-        places = np.array([[min(start + step, stop - 1) for step in range(longest)] for start, stop in bounds])
-        x = b.reduce_max(b.gather(x, places, axis=axis), axes=[axis + 1])
-    return x
+        return np.array([[min(start + step, stop - 1) for step in range(longest)] for start, stop in bounds])
+    start, stop = _bounds(b, size, out)
+    return b.minimum(b.add(start, b.arange(stop=ceildiv(size, out) + 1)), b.sub(stop, 1))

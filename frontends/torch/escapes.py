@@ -40,11 +40,13 @@ _WHAT: Final = {
     "untyped_storage": "the storage",
     "storage": "the storage",
 }
-_OF_SIZES: Final = {
-    "linspace": torch.ops.aten.linspace.default,
-    "logspace": torch.ops.aten.logspace.default,
-    "istft": torch.ops.aten.istft.default,
-}
+_OF_SIZES: Final = (
+    (torch, "linspace", torch.ops.aten.linspace.default),
+    (torch, "logspace", torch.ops.aten.logspace.default),
+    (torch, "istft", torch.ops.aten.istft.default),
+    (torch._C._nn, "adaptive_max_pool2d", torch.ops.aten.adaptive_max_pool2d.default),
+    (torch._C._nn, "adaptive_max_pool3d", torch.ops.aten.adaptive_max_pool3d.default),
+)
 
 
 @contextmanager
@@ -65,7 +67,7 @@ def swapped(watcher: Watcher) -> Iterator[None]:
         (torch.nn.functional, "one_hot", _one_hot(watcher, torch.nn.functional.one_hot)),
         (torch, "_check_tensor_all_with", _check_all(watcher, torch._check_tensor_all_with)),
         (torch, "manual_seed", _seed(watcher, torch.manual_seed)),
-        *((torch, name, _of_sizes(watcher, getattr(torch, name), op)) for name, op in _OF_SIZES.items()),
+        *((owner, name, _of_sizes(watcher, getattr(owner, name), op)) for owner, name, op in _OF_SIZES),
         (torch.nn.functional, "affine_grid", _affine_grid),
         (torch.nn.RNNBase, "check_forward_args", _check_packed(torch.nn.RNNBase.check_forward_args)),
         (torch._VF, "_pad_packed_sequence", _pad_packed(watcher, torch._VF._pad_packed_sequence)),
@@ -300,7 +302,8 @@ def _of_sizes(watcher: Watcher, original: Callable[..., Any], op: Any) -> Callab
     """A function whose op is carried over for sizes too, where torch's C++ takes numbers alone."""
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("out") is None and any(each.__class__ is torch.SymInt for each in (*args, *kwargs.values())):
+        given = [item for each in (*args, *kwargs.values()) for item in (each if isinstance(each, (list, tuple)) else (each,))]
+        if kwargs.get("out") is None and any(item.__class__ is torch.SymInt for item in given):
             named = {"self" if name == "input" else name: argument for name, argument in kwargs.items()}
             return watcher.__torch_dispatch__(op, (), args, named)
         return original(*args, **kwargs)

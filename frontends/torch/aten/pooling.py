@@ -12,6 +12,7 @@ from isthmus.frontends.torch.aten.common import listed, per_axis, reshape
 from isthmus.frontends.torch.aten.conv import Sizes, batched
 from isthmus.frontends.torch.lowering import Lowering, lowers
 from isthmus.ir.dims import Dim, product
+from isthmus.ir.dtypes import i64
 from isthmus.ir.graph import Value
 
 
@@ -64,7 +65,8 @@ def _adaptive(count: int) -> None:
         sizes = _sizes(count, output_size)
 
         def build(x: Value) -> Any:
-            return w.b.adaptive_max_pool(x, output_size=sizes), _places(w, x, sizes)
+            values = w.b.adaptive_max_pool(x, output_size=sizes)
+            return values, _places(w, x, values, sizes)
 
         return batched(w, x, count + 2, build)
 
@@ -77,11 +79,11 @@ def _sizes(count: int, output_size: Sizes) -> list[Dim]:
     return sizes * count if len(sizes) == 1 else sizes
 
 
-def _places(w: Lowering, x: Value, sizes: Sequence[Dim]) -> Value:
+def _places(w: Lowering, x: Value, values: Value, sizes: Sequence[Dim]) -> Value:
     """Where in its plane each maximum of an adaptive pool stands.
 
-    With one window, the greatest of the plane; else the windows are written out as a table, which takes sizes that are
-    numbers.
+    With one window, the greatest of the plane; else the windows are written out as a table where all sizes are numbers, and
+    looked through for the maximum where they are not.
     """
     batch, channels, *space = w.dims(x)
     flat = w.b.reshape(x, shape=[batch, channels, product(space)])
@@ -89,12 +91,32 @@ def _places(w: Lowering, x: Value, sizes: Sequence[Dim]) -> Value:
         found = w.b.argmax(flat, axis=2, keepdims=True)
         return reshape(w, found, [batch, channels, *sizes])
     if not all(isinstance(size, int) for size in (*space, *sizes)):
-        w.unsupported("windows of sizes that are not numbers have no table of places", "fix the spatial sizes of the input")
+        return _searched(w, x, values, space, sizes)
     table = _table(space, sizes)  # type: ignore[arg-type]
     windows = w.b.gather(flat, w.b.constant(table), axis=2)
     best = w.b.argmax(windows, axis=3, keepdims=True)
     wide = w.b.expand(w.b.constant(table), shape=[batch, channels, *table.shape])
     return reshape(w, w.b.gather_elements(wide, best, axis=3), [batch, channels, *sizes])
+
+
+def _searched(w: Lowering, x: Value, values: Value, space: Sequence[Dim], sizes: Sequence[Dim]) -> Value:
+    """The first place in each window that holds its maximum, among all of the plane."""
+    b, rank, area = w.b, len(sizes), product(space)
+    x = b.unsqueeze(x, axes=range(2, 2 + rank))  # [N, C, 1..., space...]
+    held = b.eq(x, b.unsqueeze(values, axes=range(2 + rank, 2 + 2 * rank)))
+    if x.tensor.dtype.is_float:
+        held = b.logical_or(held, b.is_nan(x))
+    for axis, (size, out) in enumerate(zip(space, sizes, strict=True)):
+        bins, total, parts = b.unsqueeze(b.arange(stop=out), axes=[1]), w.tensor(size, i64), w.tensor(out, i64)
+        starts = b.floor_div(b.mul(bins, total), parts)
+        ends = b.neg(b.floor_div(b.neg(b.mul(b.add(bins, 1), total)), parts))
+        line = b.arange(stop=size)
+        inside = b.logical_and(b.ge(line, starts), b.lt(line, ends))
+        others = [each for each in range(2 * rank) if each not in (axis, rank + axis)]
+        held = b.logical_and(held, b.unsqueeze(inside, axes=others))
+    places = reshape(w, b.arange(stop=area), space)
+    found: Value = b.reduce_min(b.where(held, places, w.tensor(area, i64)), axes=range(2 + rank, 2 + 2 * rank))
+    return found
 
 
 def _table(space: Sequence[int], sizes: Sequence[int]) -> Any:

@@ -435,8 +435,7 @@ def test_adaptive_pools(spatial: tuple[int, ...], symbolic: bool) -> None:
     sizes = [m.dim(f"S{axis}") for axis in range(len(spatial))] if symbolic else spatial
     x = m.input(2, 3, *sizes)
     outputs = [m.b.adaptive_avg_pool(x, output_size=[out] * len(spatial)) for out in (4, 1)]
-    if not symbolic:
-        outputs.append(m.b.adaptive_max_pool(x, output_size=[4] * len(spatial)))
+    outputs += [m.b.adaptive_max_pool(x, output_size=[out, *[4] * len(spatial)][: len(spatial)]) for out in (4, 1)]
     m.check(m.emit(*outputs), f(2, 3, *spatial))
 
 
