@@ -155,6 +155,8 @@ def lower(
             model, _as_args(args), _as_kwargs(kwargs), dynamic_shapes=dynamic_shapes, input_names=input_names,
             output_names=output_names, weights=weights, options=capture_options,
         )  # fmt: skip
+    if both := set(output_names or ()) & set(captured.input_names):
+        raise UsageError("output_names has the name of an input", found=", ".join(sorted(both)))
     graph = captured.graph
     backend = kind(_validated(kind.Options, {**kind.usual(graph), **options}))
     report.options = backend.options.model_dump(exclude_none=True)

@@ -113,8 +113,9 @@ def _halved(x: Any, bend: Any) -> list[Any]:
 
 @rule
 def gelu(p: Any, x: Any) -> Any:
-    """``0.5 * x * (1 + erf(x / sqrt(2)))``, in each order of the factors."""
-    return _halved(x, p.erf(x / math.sqrt(2)) + 1.0)
+    """``0.5 * x * (1 + erf(x / sqrt(2)))``, in each order of the factors, or with the half inside."""
+    bend = p.erf(x / math.sqrt(2))
+    return [*_halved(x, bend + 1.0), x * (bend * 0.5 + 0.5)]
 
 
 @gelu.becomes

@@ -132,8 +132,8 @@ def _where_of_u64(b: Builder, node: Node, cond: Value, x: Value, y: Value) -> An
 
 @emits("pow")
 def _pow(e: Emitter, node: Node, x: str, y: str) -> Any:
-    if node.result.tensor.dtype.is_integer and _integer_exponent(node) not in (2, 3):
-        refuse("onnxruntime computes powers of integers, but for squares and cubes, in f64")
+    if node.result.tensor.dtype.is_integer:
+        refuse("onnxruntime computes powers of integers in f64, but for squares and cubes of several elements")
     return e.op("Pow", x, y)
 
 

@@ -236,8 +236,8 @@ def _windows(b: Builder, size: Dim, out: Dim, dtype: dtypes.DType) -> Value:
     if isinstance(size, int) and isinstance(out, int):
         matrix = np.zeros((out, size))
         for row in range(out):
-            start, stop = row * size // out, -(-(row + 1) * size // out)
-            matrix[row, start:stop] = 1 / (stop - start)
+            first, end = row * size // out, -(-(row + 1) * size // out)
+            matrix[row, first:end] = 1 / (end - first)
         return b.constant(matrix.astype(dtype.numpy))
     start, stop = _bounds(b, size, out)  # the same, reckoned when the model runs
     place = b.arange(stop=size)

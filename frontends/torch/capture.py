@@ -249,7 +249,7 @@ def capture(
     captured = TorchCaptured(graph, [leaf.name for leaf in inputs.leaves], [], notes, seconds)
     captured.source, captured.inputs, captured.spec, captured.leaves = source, inputs, first.spec, first.leaves
     captured.weights, captured.given = [*held, *files.values()], given
-    captured.perhaps_empty = first.perhaps_empty
+    captured.perhaps_empty = [] if options.strict else first.perhaps_empty
     captured.written = list(first.written)
     captured.names = names
     inputs.check_apart(_written_inputs(first.watcher))

@@ -234,7 +234,10 @@ class Inputs:
             raise UsageError(f"dynamic_shapes for {path} must be a dict or a sequence", found=outline(spec))
         for axis, word in spec.items():
             if isinstance(axis, bool) or not isinstance(axis, int) or not -rank <= axis < rank:
-                raise UsageError(f"dynamic_shapes for {path} names the dim {axis!r}, but the tensor has {rank} dims")
+                raise UsageError(
+                    f"dynamic_shapes for {path} names the dim {axis!r}, but the tensor has {rank} dims",
+                    expected=f"integers from {-rank} to {rank - 1}" if rank else "none",
+                )
             leaf.axes[axis % rank] = word
 
     # ---- symbols

@@ -131,3 +131,9 @@ def test_a_row_that_there_may_not_be_is_spread_over_all(model: Any) -> None:
     for rows in (0, 1, 5, 9):
         x = torch.randn(rows, 4)
         torch.testing.assert_close(net(x), model(x))
+
+
+def test_strict_takes_no_size_to_be_more_than_declared() -> None:
+    net = isthmus.compile(lambda x: x.mean(0), torch.randn(5, 4), dynamic_shapes=[{0: Dim("N")}], strict=True)
+    assert net.report.notes == []
+    assert net(torch.randn(0, 4)).isnan().all()

@@ -163,6 +163,11 @@ def test_input_names_must_be_names(names: list[str]) -> None:
         isthmus.compile(Plain(), X, input_names=names)
 
 
+def test_an_output_has_no_name_of_an_input() -> None:
+    with pytest.raises(UsageError, match="output_names has the name of an input\n  found: signal"):
+        isthmus.compile(lambda signal: signal * 2, torch.ones(3), output_names=["signal"])
+
+
 def test_too_many_output_names() -> None:
     with pytest.raises(UsageError, match="output"):
         isthmus.compile(Plain(), X, output_names=["a", "b"])

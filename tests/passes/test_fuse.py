@@ -52,6 +52,10 @@ def gelu_by_two(b: Any, x: Any) -> Any:
     return b.div(b.mul(x, b.add(1.0, b.erf(b.div(x, 1.41421356)))), 2.0)
 
 
+def gelu_half_inside(b: Any, x: Any) -> Any:
+    return b.mul(x, b.add(b.div(b.erf(b.div(x, math.sqrt(2))), 2.0), 0.5))
+
+
 def tanh_of(b: Any, x: Any, cube: Any) -> Any:
     return b.add(1.0, b.tanh(b.mul(0.7978845608, b.add(x, b.mul(0.044715, cube)))))
 
@@ -195,6 +199,7 @@ RECOVERED = [
     (gelu_other_order, ["gelu"]),
     (gelu_inner_half, ["gelu"]),
     (gelu_by_two, ["gelu"]),
+    (gelu_half_inside, ["gelu"]),
     (gelu_tanh_pow, ["gelu"]),
     (gelu_tanh_mul, ["gelu"]),
     (gelu_fast, ["gelu"]),

@@ -260,7 +260,10 @@ def bitwise_not(w: Lowering, x: Value) -> Any:
 
 @lowers("aten.pow.Tensor_Tensor", "aten.pow.Tensor_Scalar", "aten.pow.Scalar")
 def pow_(w: Lowering, x: Number, exponent: Number) -> Any:
+    """Halves are roots, as in torch: of minus infinity NaN, which a power is not."""
     x, y = w.promote(x, exponent)
+    if isinstance(exponent, float) and abs(exponent) == 0.5 and x.tensor.dtype.is_float:
+        return w.b.sqrt(x) if exponent > 0 else w.b.rsqrt(x)
     return w.b.pow(x, y)
 
 

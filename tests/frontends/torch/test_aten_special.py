@@ -127,3 +127,16 @@ def test_orthogonal(name: str) -> None:
     check(Case(lambda x, n: (family(x, n), family(0.5, n), family(x[:0], n), family(n, x)), i("N", 3, low=-2), i(3, low=-1)))
     check(Case(lambda x, n: family(x, n), b(2, 3), b(3)))
     check(Case(lambda x, n: family(x, n), f("N", dtype=torch.float64), i(), rtol=1e-10))
+
+
+@pytest.mark.parametrize("exponent", [0.5, -0.5])
+def test_powers_of_a_half_are_roots(exponent: float) -> None:
+    edges = torch.tensor(EDGES)
+    check(Case(lambda x: torch.cat([x, edges]) ** exponent, f("N"), atol=1e-8))
+
+
+@pytest.mark.parametrize("exponent", [2, 3, 5])
+def test_powers_of_one_integer_wrap_around(exponent: int) -> None:
+    """onnxruntime's own power is one of f64 where there is a single element."""
+    large = torch.tensor([3037000501])
+    check(Case(lambda x: (x[:1] * 0 + large) ** exponent, i("N")))
