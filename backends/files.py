@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,8 @@ from typing import BinaryIO, Final
 from isthmus.ir.errors import FileError, UsageError
 
 _SEPARATORS: Final = tuple(filter(None, (os.sep, os.altsep)))
+_ENDING: Final = ".prototxt.data"
+"""As long as anything that a target adds to a name."""
 
 
 def destination(path: str | os.PathLike[str]) -> Path:
@@ -33,11 +36,21 @@ def destination(path: str | os.PathLike[str]) -> Path:
         possible = False
     if not possible:
         raise FileError(f"{name!r} is not the name of a file")
+    if _is_long(name + _ENDING):
+        raise FileError(f"the name {Path(name).name[:40]!r}... is too long for a file", remedy="choose a shorter one")
     # Targets add endings of their own, so that the folder itself would not be in their way.
     if name.endswith(_SEPARATORS) or os.path.isdir(name):
         example = os.path.join(name, "net")
         raise FileError(f"{name!r} is a folder, not a file to save as", remedy=f"name a file in it: {example!r}")
     return Path(name)
+
+
+def _is_long(name: str) -> bool:
+    try:
+        os.lstat(name)
+    except OSError as error:
+        return error.errno == errno.ENAMETOOLONG
+    return False
 
 
 @contextmanager

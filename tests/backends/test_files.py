@@ -184,3 +184,10 @@ def test_a_file_without_a_successor_goes_with_the_others(
             save()
         assert {path: path.read_bytes() for path in tmp_path.iterdir()} == {model: b"old", data: b"old"}
     assert [b"new", b"old"] not in moves
+
+
+@pytest.mark.parametrize("length", [250, 300, 5000])
+def test_a_name_that_is_too_long(length: int, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="is too long for a file"):
+        destination(tmp_path / ("a" * length + ".onnx"))
+    assert not list(tmp_path.iterdir())
