@@ -55,7 +55,7 @@ def swapped(watcher: Watcher) -> Iterator[None]:
     swaps: list[tuple[Any, str, Any]] = [
         *((torch.Tensor, name, _method(watcher, name, what, getattr(torch.Tensor, name))) for name, what in _WHAT.items()),
         (torch.Tensor, "contiguous", _contiguous(torch.Tensor.contiguous)),
-        (torch.Tensor, "is_contiguous", _is_contiguous(torch.Tensor.is_contiguous)),
+        (torch.Tensor, "is_contiguous", _is_contiguous(watcher, torch.Tensor.is_contiguous)),
         (torch.Tensor, "data", _data(watcher)),
         *scripted(watcher),
         (torch.Tensor, "storage_offset", _offset(watcher, torch.Tensor.storage_offset)),
@@ -186,10 +186,14 @@ def _contiguous(original: Callable[..., Any]) -> Callable[..., Any]:
     return contiguous
 
 
-def _is_contiguous(original: Callable[..., Any]) -> Callable[..., Any]:
+def _is_contiguous(watcher: Watcher, original: Callable[..., Any]) -> Callable[..., Any]:
+    """`Tensor.is_contiguous`, as a compiled model takes its inputs: where the example lies otherwise, that is told."""
+
     def is_contiguous(self: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> bool:
         if self.__class__ is not Watched:
             return bool(original(self, memory_format=memory_format))
+        if not self.entry.certain:
+            texts.note(watcher, "asks how a tensor lies, and is answered as if its elements followed one another")
         return memory_format is torch.contiguous_format and self.entry.strides is None
 
     return is_contiguous

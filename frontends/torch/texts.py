@@ -119,11 +119,11 @@ def _number(watcher: Watcher, form: Callable[[Any, str], str], named: Callable[[
         involved = _symbols(node.expr)
         sizes = watcher.sizes
         if not involved <= sizes.declared:
-            _note(watcher, f"shows {node} without its number, which depends on data")
+            note(watcher, f"shows {node} without its number, which depends on data")
             return Text(str(node), _look(watcher, str(node), (), involved))
         if involved:
             sizes.shown |= involved
-            _note(watcher, f"{TEXT} {node}, as it is where the model is watched: the graph never computes it")
+            note(watcher, f"{TEXT} {node}, as it is where the model is watched: the graph never computes it")
         return form(node.hint, spec)
 
     return text
@@ -146,7 +146,7 @@ def _tensor(watcher: Watcher, original: Callable[..., str]) -> Callable[..., str
         content = watcher.w.knowledge.content(value, SHOWN)
         if content is not None:
             return original(real(content, value.tensor.dtype), *args, **kwargs)
-        _note(watcher, "shows a tensor without its numbers, which depend on an input")
+        note(watcher, "shows a tensor without its numbers, which depend on an input")
         return Text(self.told(), _look(watcher, self.told(), (value,), ()))
 
     return text
@@ -169,13 +169,13 @@ def _only_told(watcher: Watcher) -> bool:
     return not files.isdisjoint(_TELLING) or asking(watcher.provenance).function == "warn"
 
 
-def _note(watcher: Watcher, what: str) -> None:
-    """Notes what becomes of a text, once a line."""
+def note(watcher: Watcher, what: str) -> None:
+    """Notes what becomes of a text, or of another answer, once a line."""
     where, kind = watcher.provenance.here(), what.partition(" ")[0]
     if (kind, str(where)) not in watcher.shown:
         watcher.shown.add((kind, str(where)))
         text = asking(watcher.provenance).text
-        watcher.notes.append(f"{f'`{text}`' if text else 'a text'} {what} ({where})")
+        watcher.notes.append(f"{f'`{text}`' if text else 'the model'} {what} ({where})")
 
 
 TEXT: Final = "is a text of the size"

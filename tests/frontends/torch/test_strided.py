@@ -67,3 +67,17 @@ def test_as_strided_scatter(case: Case) -> None:
 def test_refuses(function: Callable[..., Any], words: str) -> None:
     with pytest.raises(UnsupportedError, match=words):
         capture(function, (torch.rand(4, 3),))
+
+
+def _by_layout(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if x.is_contiguous() else x * 3
+
+
+def test_how_the_example_lies_is_no_part_of_the_graph() -> None:
+    """It is taken to lie as what a call gives, and who asks is told where that is not so."""
+    for example, notes in ((torch.randn(2, 3), 0), (torch.randn(3, 2).t(), 1)):
+        captured = capture(_by_layout, (example,))
+        told = [note for note in captured.notes if "as if its elements followed one another" in note]
+        assert len(told) == len(captured.notes) == notes
+        assert all(note.startswith("`x.is_contiguous()` asks how a tensor lies") for note in told)
+        assert [node.op.name for node in captured.graph.nodes][-1] == "mul"
