@@ -53,6 +53,8 @@ class Trait(Flag):
     """The regions use no values from outside; what they need is handed to them as operands."""
     LAYOUT = auto()
     """The elements of the result are those of the first operand, in row-major order, under another shape."""
+    IDENTITY = auto()
+    """Where the result has the first operand's type it is that operand: a slice of all of it, padding by nothing."""
     WIDER = auto()
     """Defined also where the like op of other formats or runtimes is not (a quotient of integers by 0, elements of other
     types): a target may need several nodes to say it."""

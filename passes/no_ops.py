@@ -28,34 +28,22 @@ def _ones(dims: tuple[Dim | float, ...]) -> bool:
 
 
 _NOTHING: Final[dict[str, Callable[[Node], bool]]] = {
-    "identity": lambda node: True,
-    "cast": lambda node: True,
-    "expand": lambda node: True,
-    "slice": lambda node: _zeros(node.attrs["starts"]) and _ones(node.attrs["steps"]),
-    "pad": lambda node: _zeros(node.attrs["before"]) and _zeros(node.attrs["after"]),
     "permute": lambda node: list(node.attrs["perm"]) == sorted(node.attrs["perm"]),
     "flip": lambda node: not node.attrs["axes"],
     "roll": lambda node: _zeros(node.attrs["shifts"]),
-    "tile": lambda node: _ones(node.attrs["repeats"]),
     "concat": lambda node: len(node.operands) == 1,
     "split": lambda node: len(node.results) == 1,
     "clip": lambda node: node.operands[1] is None and node.operands[2] is None,
     "resize": lambda node: node.attrs["scales"] is None or _ones(node.attrs["scales"]),
     "max_pool": lambda node: _ones(node.attrs["kernel"]) and _ones(node.attrs["strides"]),
-    **dict.fromkeys(
-        (
-            "adaptive_avg_pool", "adaptive_max_pool", "reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_mean",
-            "reduce_any", "reduce_all",
-        ), lambda node: True,
-    ),
 }
-"""When an op gives its first operand back, provided that the result has the operand's type."""
+"""When an op that may move elements gives its first operand back, provided that the result has the operand's type."""
 
 
-@on(Trait.LAYOUT, *_NOTHING)
+@on(Trait.IDENTITY, *_NOTHING)
 def nothing(b: Builder, node: Node) -> Any:
     """An op that gives its operand back: a cast to the same type, a slice of the whole, a pad by nothing, ..."""
-    same = Trait.LAYOUT in node.op.traits or _NOTHING[node.op.name](node)
+    same = Trait.IDENTITY in node.op.traits or _NOTHING[node.op.name](node)
     x = node.operands[0]
     return x if same and x is not None and _same_type(node, x) else None
 

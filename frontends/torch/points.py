@@ -7,14 +7,11 @@ graphs compute the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from isthmus.ir.attributes import DIMLESS, substituted
 from isthmus.ir.dims import Dim, Symbol
 from isthmus.ir.graph import Graph, Node, Value
-
-_HAND_ON: Final = frozenset(("expand", "pad", "reshape", "slice", "tile"))
-"""Ops whose result is their operand where both have the same type."""
+from isthmus.ir.op import Trait
 
 
 def at_points(graph: Graph, sizes: Mapping[str, int]) -> Graph:
@@ -42,7 +39,7 @@ def at_points(graph: Graph, sizes: Mapping[str, int]) -> Graph:
     for node in list(copy.walk()):
         if node.op.name == "attention" and _of_one(node):
             node.set_attrs(causal=False)
-        operand = node.operands[0] if node.op.name in _HAND_ON else None
+        operand = node.operands[0] if Trait.IDENTITY in node.op.traits else None
         if operand is not None and operand.type == node.result.type:
             node.replace_by(operand)
     return copy

@@ -20,6 +20,7 @@ from isthmus.ir.errors import IsthmusError
 from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.op import Trait
 from isthmus.ir.symbols import Assumption, Symbols
+from isthmus.ir.types import Tensor
 from isthmus.ir.weights import Weight
 
 _SMALL: Final = 1 << 12
@@ -246,7 +247,7 @@ def _computed(graph: Graph, values: Mapping[Symbol, Dim], numbers: dict[Any, int
         attrs = {
             name: _content(item) if isinstance(item, Weight) else map_dims(item, change) for name, item in node.attrs.items()
         }
-        if operands and operands[0] is not None and _does_nothing(node, attrs, change):
+        if operands and operands[0] is not None and _does_nothing(node, change):
             known[node.results[0]] = operands[0]
             continue
         way = (node.op.name, tuple(operands), str(sorted(attrs.items())))
@@ -259,16 +260,12 @@ def _content(weight: Weight) -> Any:
     return weight.key if weight.size > _SMALL else (str(weight.dtype), weight.shape, weight.array().tobytes())
 
 
-def _does_nothing(node: Node, attrs: Mapping[str, Any], change: Callable[[Dim], Dim]) -> bool:
-    """Whether a node gives its first operand as it is."""
-    x = node.operands[0]
-    shape = None if x is None or x.tensor.shape is None else tuple(map(change, x.tensor.shape))
-    name = node.op.name
-    if name == "pad":
-        return all(each == 0 for each in (*attrs["before"], *attrs["after"]))
-    if shape is None:
+def _does_nothing(node: Node, change: Callable[[Dim], Dim]) -> bool:
+    """Whether a node gives its first operand as it is, with other dims in place of its own."""
+    x, result = node.operands[0], node.results[0]
+    if x is None or Trait.IDENTITY not in node.op.traits:
         return False
-    if name == "slice":
-        ends = [shape[axis] for axis in attrs["axes"]]
-        return list(attrs["ends"]) == ends and all(s == 0 for s in attrs["starts"]) and all(s == 1 for s in attrs["steps"])
-    return name in ("reshape", "expand") and tuple(attrs["shape"]) == shape
+    left, right = x.type, result.type
+    if not isinstance(left, Tensor) or not isinstance(right, Tensor) or left.shape is None or right.shape is None:
+        return left == right
+    return left.dtype is right.dtype and tuple(map(change, left.shape)) == tuple(map(change, right.shape))

@@ -129,7 +129,7 @@ class Tile(Op):
     name = "tile"
     operands = operands("x: any T")
     attributes = {"repeats": DIMS}
-    traits = Trait.PURE | Trait.COARSE
+    traits = Trait.PURE | Trait.COARSE | Trait.IDENTITY
     source = "numpy.tile"
 
     def infer(self, call: Call) -> Sequence[Type]:

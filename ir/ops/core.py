@@ -92,7 +92,7 @@ class Identity(Op):
 
     name = "identity"
     operands = operands("x: type")
-    traits = Trait.PURE | Trait.IDEMPOTENT
+    traits = Trait.PURE | Trait.IDEMPOTENT | Trait.IDENTITY
 
     def infer(self, call: Call) -> Sequence[Type]:
         type = call.types[0]

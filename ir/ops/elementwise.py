@@ -275,7 +275,7 @@ class Cast(Op):
         "rounding": attributes.choice("nearest", "up", "down")("nearest"),
         "notation": attributes.choice("python", "c")("python"),
     }  # fmt: skip
-    traits = Trait.PURE | Trait.ELEMENTWISE | Trait.IDEMPOTENT
+    traits = Trait.PURE | Trait.ELEMENTWISE | Trait.IDEMPOTENT | Trait.IDENTITY
     source = "numpy.ndarray.astype; ONNX Cast-28"
 
     def infer(self, call: Call) -> Sequence[Type]:
@@ -334,6 +334,7 @@ class Cast(Op):
         yield sample(np.array([-7, 300]), dtype=dtypes.string, notation="c", note="c-i64-str")
         yield sample(np.array(["7", "-1"], object), dtype=dtypes.i32, notation="c", note="c-str-i32")
         yield sample(y, dtype=dtypes.string, notation="c", note="c-f32-str")
+        yield sample(x, dtype=dtypes.f32, note="same")
         yield sample(np.float32(3), dtype=dtypes.i64, note="scalar")
         yield sample(x[:0], dtype=dtypes.i64, note="empty")
 

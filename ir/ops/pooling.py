@@ -289,7 +289,7 @@ class Adaptive(Op):
     """The family: window i along an axis goes from ``floor(i * in / out)`` to ``ceil((i + 1) * in / out)``."""
 
     attributes = {"output_size": DIMS}
-    traits = Trait.PURE | Trait.COARSE
+    traits = Trait.PURE | Trait.COARSE | Trait.IDENTITY
     reduce: Callable[..., Any]
     reduction: str
     pool: str

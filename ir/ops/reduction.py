@@ -48,6 +48,7 @@ class Reduction(Op):
     """
 
     attributes = {"axes": INTS, "keepdims": BOOL(False)}
+    traits = Trait.PURE | Trait.IDENTITY
 
     def __init__(
         self, name: str, signature: str, function: Function, meaning: str, source: str, follows: Function | None = None,

@@ -16,7 +16,7 @@ from isthmus.ir.shape_values import elements
 from isthmus.ir.types import Tensor, Type
 from isthmus.ir.weights import Array
 
-LAYOUT = Trait.PURE | Trait.LAYOUT
+LAYOUT = Trait.PURE | Trait.LAYOUT | Trait.IDENTITY
 
 
 def _x(*shape: int) -> Array:
@@ -178,7 +178,7 @@ class Expand(Op):
     name = "expand"
     operands = operands("x: any T")
     attributes = {"shape": DIMS}
-    traits = Trait.PURE | Trait.IDEMPOTENT
+    traits = Trait.PURE | Trait.IDEMPOTENT | Trait.IDENTITY
     source = "numpy.broadcast_to"
 
     def infer(self, call: Call) -> Sequence[Type]:

@@ -63,6 +63,7 @@ class Slice(Op):
     name = "slice"
     operands = operands("x: any T")
     attributes = _SLICE
+    traits = Trait.PURE | Trait.IDENTITY
     source = "numpy basic slicing"
 
     def infer(self, call: Call) -> Sequence[Type]:
@@ -226,6 +227,7 @@ class Pad(Op):
     name = "pad"
     operands = operands("x: number T, value?: number T")
     attributes = {"before": DIMS, "after": DIMS, "mode": choice("constant", "reflect", "edge", "wrap")("constant")}
+    traits = Trait.PURE | Trait.IDENTITY
     source = "numpy.pad"
 
     def infer(self, call: Call) -> Sequence[Type]:

@@ -60,6 +60,24 @@ def test_layout(op: Op, sample: Sample) -> None:
     assert same(found.reshape(-1), np.asarray(sample.operands[0]).reshape(-1))
 
 
+@rows(Trait.IDENTITY)
+def test_identity(op: Op, sample: Sample) -> None:
+    """A result of the first operand's type is that operand."""
+    graph, inputs = graph_of(op, sample)
+    (result,) = graph.outputs
+    if result.type == graph.inputs[0].type and not isinstance(inputs[0], list):
+        assert same(run(graph, inputs)[0], inputs[0])
+
+
+def test_every_identity_has_such_a_sample() -> None:
+    rows = {op.name: False for op, _, _ in samples() if Trait.IDENTITY in op.traits and Trait.LAYOUT not in op.traits}
+    for op, sample, _ in samples():
+        if op.name in rows:
+            graph, _ = graph_of(op, sample)
+            rows[op.name] |= graph.outputs[0].type == graph.inputs[0].type
+    assert [name for name, found in rows.items() if not found] == []
+
+
 @rows(Trait.ELEMENTWISE)
 def test_elementwise(op: Op, sample: Sample) -> None:
     """Each element by itself gives the element of the result at its place."""
