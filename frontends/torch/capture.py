@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from isthmus.frontends import weight_files
 from isthmus.frontends.base import Array, Captured
-from isthmus.frontends.torch import assumed, chance, containers, left, script, sharing, stdlib
+from isthmus.frontends.torch import assumed, chance, containers, left, script, shadows, sharing
 from isthmus.frontends.torch import aten as aten
 from isthmus.frontends.torch.assumed import Number
 from isthmus.frontends.torch.control import composite
@@ -208,7 +208,7 @@ def capture(
                     known = source.names(names)
                     watch = _watch(source, inputs, hints, known, given, options, cells or {}, granted, multiples, asking)
                 break
-            except stdlib.Again as again:
+            except shadows.Again as again:
                 asking.append(again.names)
         paths = [*(path for path, _ in source.modules), ""]
         changed = [f"{paths[place]}.{name}".lstrip(".") for place, name in untouched.changed]
@@ -361,7 +361,7 @@ def _watch(
             uncompiled(),
             exporting(options.export_flags, watcher.asked),
             swapped(watcher),
-            stdlib.shadowed(
+            shadows.shadowed(
                 [source.signature, *(getattr(module.__class__, "forward", None) for _, module in source.modules)], asking
             ),
             torch.no_grad(),

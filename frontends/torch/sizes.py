@@ -22,8 +22,8 @@ import torch
 from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.asking import asking
 from isthmus.frontends.torch.relations import HOLDS, NEGATED, Relation, contiguous, prove
+from isthmus.frontends.torch.shadows import look_again
 from isthmus.frontends.torch.size_nodes import SizeNode
-from isthmus.frontends.torch.stdlib import look_again
 from isthmus.ir import dims
 from isthmus.ir.dims import Bound, Dim, Expr, Symbol, bounds, resolve, symbols
 from isthmus.ir.errors import CaptureError
