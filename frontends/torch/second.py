@@ -7,7 +7,8 @@ in the other part as well. When the graph is the same there, the inequality says
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 
 _Cell: TypeAlias = "tuple[Bound, Bound]"
 Cells: TypeAlias = "Mapping[str, _Cell]"
-"""A part of the range of each of some symbols, by name."""
-Ranges: TypeAlias = "Mapping[str, _Cell]"
+"""The range of each of some symbols, or a part of it, by name."""
 
 
 class Once(Protocol):
@@ -78,7 +78,7 @@ class Watch:
             self.graph.symbols.constrain(">=", symbol.dim, least)
 
 
-def confirm(first: Watch, once: Once, ranges: Ranges, unbounded: Mapping[str, bool]) -> None:
+def confirm(first: Watch, once: Once, ranges: Cells, unbounded: Mapping[str, bool]) -> None:
     """Watches the model at other sizes, and drops what it takes for granted about sizes for nothing.
 
     Args:
@@ -116,7 +116,7 @@ def confirm(first: Watch, once: Once, ranges: Ranges, unbounded: Mapping[str, bo
             first.watcher.sizes.notes.append(f"{symbol.name} is 1 at least, though it was declared to go down to 0: {why}")
 
 
-def _splits(watch: Watch, ranges: Ranges) -> dict[tuple[Symbol, _Cell], None]:
+def _splits(watch: Watch, ranges: Cells) -> dict[tuple[Symbol, _Cell], None]:
     """The parts of ranges that the watch ruled out, those without end left out: a limit is mostly the length of a table."""
     found: dict[tuple[Symbol, _Cell], None] = {}
     for assumption in watch.graph.symbols.assumptions:
@@ -188,19 +188,28 @@ def _same_within(
         if not {*map(str, taken)} <= allowed:
             return False
         other.graph.symbols.assumptions = taken
-        table = first.graph.symbols
-        before = table.assumptions, [(symbol, symbol.lo, symbol.hi) for symbol in first.watcher.sizes.declared]
-        table.assumptions = other.graph.symbols.assumptions
-        for symbol, _, _ in before[1]:
-            theirs = other.graph.symbols.by_name[symbol.name]
-            symbol.lo, symbol.hi = theirs.lo, theirs.hi
-        found = _difference(first, other, points)
-        table.assumptions = before[0]
-        for symbol, lo, hi in before[1]:
-            symbol.lo, symbol.hi = lo, hi
+        with _in_the_place_of(first, other):
+            found = _difference(first, other, points)
         if found is not None:
             return False
     return True
+
+
+@contextmanager
+def _in_the_place_of(first: Watch, other: Watch) -> Iterator[None]:
+    """Lets a watch have another one's assumptions and ranges for a while, so that a comparison is about the rest."""
+    table, sizes = first.graph.symbols, first.watcher.sizes.declared
+    assumptions, ranges = table.assumptions, [(symbol, symbol.lo, symbol.hi) for symbol in sizes]
+    table.assumptions = other.graph.symbols.assumptions
+    for symbol in sizes:
+        theirs = other.graph.symbols.by_name[symbol.name]
+        symbol.lo, symbol.hi = theirs.lo, theirs.hi
+    try:
+        yield
+    finally:
+        table.assumptions = assumptions
+        for symbol, lo, hi in ranges:
+            symbol.lo, symbol.hi = lo, hi
 
 
 def _so_at(assumption: Assumption, sizes: Mapping[Symbol, int]) -> bool:
