@@ -56,6 +56,11 @@ def gelu_half_inside(b: Any, x: Any) -> Any:
     return b.mul(x, b.add(b.div(b.erf(b.div(x, math.sqrt(2))), 2.0), 0.5))
 
 
+def gelu_by_normal(b: Any, x: Any) -> Any:
+    """By the cumulative distribution of a normal one, whose mean and deviation leave a 0 and a 1."""
+    return b.mul(x, b.mul(0.5, b.add(1.0, b.erf(b.div(b.mul(b.sub(x, 0.0), 1.0), math.sqrt(2))))))
+
+
 def tanh_of(b: Any, x: Any, cube: Any) -> Any:
     return b.add(1.0, b.tanh(b.mul(0.7978845608, b.add(x, b.mul(0.044715, cube)))))
 
@@ -200,6 +205,7 @@ RECOVERED = [
     (gelu_inner_half, ["gelu"]),
     (gelu_by_two, ["gelu"]),
     (gelu_half_inside, ["gelu"]),
+    (gelu_by_normal, ["gelu"]),
     (gelu_tanh_pow, ["gelu"]),
     (gelu_tanh_mul, ["gelu"]),
     (gelu_fast, ["gelu"]),
