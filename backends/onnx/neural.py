@@ -73,6 +73,9 @@ def _einsum(e: Emitter, node: Node, xs: list[str]) -> Any:
     terms = equation.split("->")[0].split(",")
     if any(len(set(term.replace(".", ""))) < len(term.replace(".", "")) for term in terms):
         refuse("onnxruntime's Einsum takes a diagonal wrongly")
+    axes = {len(shape_of(node, index)) + 3 - len(term) for index, term in enumerate(terms) if "..." in term}
+    if len(axes) > 1:
+        refuse("onnxruntime's Einsum takes no ellipses of different numbers of axes")
     return e.op("Einsum", *xs, equation=equation)
 
 

@@ -57,6 +57,8 @@ def _round_up(e: Emitter, node: Node, found: dict[str, Any]) -> None:
         refuse("with ceil_mode, ONNX may count another number of windows")
     elif node.op.name == "avg_pool" and attrs["count_include_pad"]:
         refuse("with ceil_mode, ONNX counts another number of windows")
+    elif any(end >= size for end, size in zip(ends, attrs["kernel"], strict=True)):
+        refuse("onnxruntime takes no padding as wide as the kernel")
     else:
         found["pads"] = [*attrs["pads"][:count], *ends]
 

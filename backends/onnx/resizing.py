@@ -37,6 +37,8 @@ def _resize(e: Emitter, node: Node, x: str) -> Any:
         refuse("onnxruntime cuts the kernel off at the edges only where every axis shrinks")
     if mode == "cubic" and len(sizes) != 2:
         refuse("onnxruntime resizes cubically over two axes only")
+    if mode == "cubic" and node.result.tensor.dtype.is_integer:
+        refuse("onnxruntime has no cubic kernel for integers")
     if mode == "linear" and len(sizes) > 3:
         refuse("onnxruntime resizes linearly over three axes at most")
     if e.opset < 11:

@@ -242,6 +242,8 @@ class Einsum(Op):
         yield sample([x.astype(np.float16), y.astype(np.float16)], equation="bij,bjk->bik", note="f16")
         yield sample([x[:0], y[:0]], equation="bij,bjk->ik", note="empty")
         yield sample([x[0], y[0]], equation="Aj, jB", note="capitals")
+        yield sample([x, y[0]], equation="...ij,...jk->...ik", note="shorter-ellipsis")
+        yield sample([x, z[0]], equation="...ik,...j->ij...", note="empty-ellipsis", symbolic=False)
 
 
 def _diagonals(b: Builder, term: str, value: Value) -> tuple[str, Value]:

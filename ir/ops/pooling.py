@@ -92,6 +92,7 @@ def _pool_samples(indices: bool = False, **more: Any) -> Iterable[Sample]:
     if not indices:
         yield pool(1, 2, 4, 4, note="bf16", dtype=ml_dtypes.bfloat16)
     yield pool(1, 2, 4, 4, note="i64", dtype=np.int64, larger=True)
+    yield pool(1, 2, 3, 6, 5, note="ceil-dilated", kernel=[3] * 3, pads=[1] * 6, dilations=[1, 2, 1], ceil_mode=True)
 
 
 @register

@@ -93,6 +93,7 @@ class Resize(Op):
         yield sample(x[:, :, 0], sizes=[8], mode="linear", note="1d")
         yield sample(x.reshape(1, 2, 2, 2, 5), sizes=[3, 4, 4], mode="linear", coordinates="align_corners", note="3d")
         yield sample(x.astype(np.float16), sizes=[8, 10], mode="linear", note="f16")
+        yield sample((x * 10 + 100).astype(np.uint8), sizes=[7, 3], mode="cubic", note="cubic-u8")
 
 
 _ROUNDED: Final[dict[str, Callable[[Array], Array]]] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from isthmus.frontends.torch.aten.shape import repeat_interleave
 from isthmus.frontends.torch.lowering import Lowering, lowers
-from isthmus.ir.dtypes import bool_
+from isthmus.ir.dtypes import bool_, f32, f64
 from isthmus.ir.graph import Value
 from isthmus.ir.ops.attention import shared_by
 
@@ -43,4 +43,4 @@ def flash_attention(
         rows, columns = w.dims(scores)[-2:]
         hidden = w.b.gt(w.b.arange(stop=columns), w.b.unsqueeze(w.b.arange(stop=rows), axes=[1]))
         scores = w.b.where(hidden, -math.inf, scores)
-    return found, w.b.logsumexp(scores, axes=[3])
+    return found, w.b.logsumexp(w.cast(scores, f64 if scores.tensor.dtype is f64 else f32), axes=[3])

@@ -93,9 +93,8 @@ def arange(w: Lowering, end: Scalar, start: Scalar = 0, step: Scalar = 1, dtype:
         return w.cast(w.b.add(places, start - whole), dtype)
     if any(isinstance(x, Expr) for x in (start, end, step)):
         w.unsupported("a range over sizes must have integer bounds and an integer step", "multiply an integer range instead")
-    low, high, by = float(start), float(end), float(step)  # type: ignore[arg-type]
-    count = max(0, math.ceil((high - low) / by))
-    return w.b.constant((low + np.arange(count) * by).astype(dtype.numpy))
+    known = torch.ops.aten.arange.start_step(start, end, step, dtype=torch_dtype(dtype))
+    return w.b.constant(contents(known))  # torch's own: integers are counted from the start without its fraction
 
 
 @lowers("aten.linspace", "aten.linspace.Tensor_Tensor", "aten.linspace.Tensor_Scalar", "aten.linspace.Scalar_Tensor")

@@ -258,4 +258,5 @@ def cov(
     if aweights is not None and correction:
         factor = sub(w, total, div(w, mul(w, sum_(w, mul(w, weights, aweights)), correction), total))
     columns = w.b.permute(x if weights is None else mul(w, x, weights), perm=[1, 0])
+    columns = w.b.conj(columns) if columns.tensor.dtype.is_complex else columns
     return squeeze(w, div(w, w.b.matmul(*w.promote(x, columns)), clamp_min(w, factor, 0)))

@@ -250,7 +250,13 @@ def _of_values(w: Lowering, x: Value, ord: Any, row: int, column: int) -> Any:
     values = singular_values(w, permute(w, x, moved(w.rank(x), [row, column], [last, last + 1])))
     if ord == "nuc":
         return w.b.reduce_sum(values, axes=[last])
-    return (w.b.reduce_max if ord > 0 else w.b.reduce_min)(values, axes=[last])
+    return _greatest(w, values, last) if ord > 0 else w.b.reduce_min(values, axes=[last])
+
+
+def _greatest(w: Lowering, x: Value, axis: int, keepdims: bool = False) -> Any:
+    """The greatest of numbers that are not negative; 0 of nothing."""
+    found = w.b.reduce_max(x, axes=[axis], keepdims=keepdims)
+    return found if bounds(w.dims(x)[axis])[0] else w.b.maximum(found, 0)
 
 
 @lowers("aten.linalg_matrix_norm", "aten.linalg_matrix_norm.str_ord")
@@ -267,7 +273,6 @@ def matrix_norm(
         return w.b.unsqueeze(found, axes=sorted([row, column])) if keepdim else found
     summed, compared = (row, column) if abs(ord) == 1 else (column, row)  # type: ignore[arg-type]
     sums = _norm(w, x if dtype is None else w.cast(x, dtype), 1, [summed], True)
-    extreme = (w.b.reduce_max if ord > 0 else w.b.reduce_min)(sums, axes=[compared], keepdims=True)  # type: ignore[operator]
-    if ord > 0 and bounds(w.dims(x)[compared])[0] == 0:  # type: ignore[operator]
-        extreme = w.b.maximum(extreme, 0)  # of nothing
+    greatest = ord > 0  # type: ignore[operator]
+    extreme = _greatest(w, sums, compared, True) if greatest else w.b.reduce_min(sums, axes=[compared], keepdims=True)
     return extreme if keepdim else w.b.squeeze(extreme, axes=sorted([row, column]))

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
+import torch
+
 from isthmus.frontends.torch.lowering import Lowering, lowers
 from isthmus.frontends.torch.products import Product
+from isthmus.frontends.torch.weights import contents
 from isthmus.ir.dims import Dim
+from isthmus.ir.dtypes import f64, u8
 from isthmus.ir.graph import Value
 
 
@@ -16,10 +21,7 @@ def _resize(
 ) -> Any:
     space = w.dims(x)[2:]
     own = output_size is None
-    if output_size is None:
-        if factors is None or None in factors:
-            w.unsupported("neither the size of the result nor a scale is given")
-        output_size = [Product(size, float(factor)).floor(w.b) for size, factor in zip(space, factors, strict=True)]  # type: ignore[arg-type]
+    output_size = _scaled(w, space, factors) if output_size is None else output_size
     if attrs.get("antialias") and attrs["coordinates"] == "align_corners":
         # Torch takes the ratio of aligned corners here, and places as without.
         attrs = attrs | {"coordinates": "half_pixel"}
@@ -29,6 +31,59 @@ def _resize(
         given = zip(space, output_size, factors, strict=True)
         scales = [_effective(w, size, None if own else out, float(factor), attrs, len(space)) for size, out, factor in given]  # type: ignore[arg-type]
     return w.b.resize(x, sizes=output_size, scales=scales, **attrs)
+
+
+def _scaled(w: Lowering, space: Sequence[Dim], factors: Sequence[float | None] | None) -> list[Dim]:
+    """The sizes times the factors, rounded down."""
+    if factors is None or None in factors:
+        w.unsupported("neither the size of the result nor a scale is given")
+    return [Product(size, float(factor)).floor(w.b) for size, factor in zip(space, factors, strict=True)]  # type: ignore[arg-type]
+
+
+_BITS: Final = 22
+"""The weights of u8 have at most so many bits behind the point."""
+
+
+def _in_fixed_point(
+    w: Lowering, x: Value, output_size: Sequence[Dim] | None, factors: Sequence[float | None] | None, name: str,
+    align_corners: bool,
+) -> Any:  # fmt: skip
+    """What torch makes of images of u8: along one axis and then the other, with weights of 16 bits, rounded after each.
+
+    Args:
+        w: the lowering.
+        x: ``[N, C, H, W]``.
+        output_size: the new height and width; None where the scales tell them.
+        factors: the scales of both, where they are given.
+        name: the op of torch's.
+        align_corners: how it takes places.
+    """
+    sizes = _scaled(w, w.dims(x)[2:], factors) if output_size is None else output_size
+    found = w.b.cast(x, dtype=f64)  # no sum comes near what that holds exactly
+    for axis in (3, 2):
+        size, out, factor = w.dims(x)[axis], sizes[axis - 2], factors[axis - 2] if factors else None
+        if size == out:
+            continue
+        if not isinstance(size, int) or not isinstance(out, int):
+            w.unsupported(
+                "u8 is interpolated with weights of 16 bits, which take sizes that are known",
+                "interpolate floats: F.interpolate(x.float(), ...).round().clamp(0, 255).to(torch.uint8)",
+            )
+        weights, bits = _whole_weights(name, size, out, align_corners, factor)
+        right = w.b.constant(weights if axis == 3 else weights.T)
+        found = w.b.matmul(found, right) if axis == 3 else w.b.matmul(right, found)
+        found = w.b.floor(w.b.div(w.b.add(found, float(1 << bits >> 1)), float(1 << bits)))
+        found = w.b.clip(found, w.tensor(0.0, f64), w.tensor(255.0, f64))
+    return w.b.cast(found, dtype=x.tensor.dtype)
+
+
+def _whole_weights(name: str, size: int, out: int, align_corners: bool, factor: float | None) -> tuple[Any, int]:
+    """What each element counts for each result along an axis, ``f64[size, out]``, in units of as many bits behind the point."""
+    each = torch.eye(size, dtype=torch.float64).reshape(1, size, 1, size)
+    weights = contents(getattr(torch.ops.aten, name).default(each, [1, out], align_corners, None, factor))[0, :, 0]
+    most = weights.max()
+    bits = next((bits for bits in range(_BITS) if int(0.5 + most * (2 << bits)) >= 1 << 15), _BITS)
+    return np.trunc(weights * (1 << bits) + np.copysign(0.5, weights)), bits
 
 
 def _between_corners(w: Lowering, size: Dim, out: Dim) -> float:
@@ -75,21 +130,26 @@ def _upsample(name: str, count: int, **fixed: Any) -> None:
     """The overloads of one kind: with a list of scale factors, and with a scale for each axis."""
     aligned = fixed.pop("aligned", False)
 
-    def attributes(align_corners: bool) -> dict[str, Any]:
-        return fixed | ({"coordinates": "align_corners"} if aligned and align_corners else {})
+    def resize(
+        w: Lowering, x: Value, output_size: Sequence[Dim] | None, align_corners: bool, factors: Sequence[float | None] | None
+    ) -> Any:
+        if x.tensor.dtype is u8 and fixed["mode"] != "nearest":
+            return _in_fixed_point(w, x, output_size, factors, name, align_corners)
+        attrs = fixed | ({"coordinates": "align_corners"} if aligned and align_corners else {})
+        return _resize(w, x, output_size, factors, attrs)
 
     def with_list(
         w: Lowering, x: Value, output_size: Sequence[Dim] | None, align_corners: bool = False,
         scale_factors: Sequence[float] | None = None,
     ) -> Any:  # fmt: skip
-        return _resize(w, x, output_size, scale_factors, attributes(align_corners))
+        return resize(w, x, output_size, align_corners, scale_factors)
 
     def with_scales(
         w: Lowering, x: Value, output_size: Sequence[Dim], align_corners: bool = False, scales: float | None = None,
         scales_d: float | None = None, scales_h: float | None = None, scales_w: float | None = None,
     ) -> Any:  # fmt: skip
         factors = [scales] if count == 1 else [scales_d, scales_h, scales_w][3 - count :]
-        return _resize(w, x, output_size, factors, attributes(align_corners))
+        return resize(w, x, output_size, align_corners, factors)
 
     lowers(f"aten.{name}.vec")(with_list)
     lowers(f"aten.{name}")(with_scales)

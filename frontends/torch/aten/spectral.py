@@ -97,7 +97,7 @@ def stft(
     else:
         found = w.b.view_as_complex(w.b.stft(x, factor, hop=hop, onesided=half))
     found = w.b.squeeze(found, axes=[0]) if vector else found
-    return found if return_complex else w.b.view_as_real(found)
+    return found if return_complex or (is_complex and return_complex is None) else w.b.view_as_real(found)
 
 
 @lowers("aten.istft")

@@ -275,6 +275,8 @@ def ends(groups: torch.Tensor, count: int) -> torch.Tensor:
     covariance=[lambda x, k, a: (torch.cov(x.T), torch.cov(x.T, correction=0), torch.cov(x.T, fweights=k), torch.cov(x.T,
         aweights=a), torch.cov(x.T, fweights=k, aweights=a, correction=2), torch.cov(x[:, 0]), torch.cov(x[:1].T),
         torch.corrcoef(x.T)), f("N", 3), i("N", low=1, high=3), f("N", low=0.5, high=2)],
+    covariance_of_complex=[lambda x, k: (torch.cov(x.T), torch.cov(x.T, fweights=k), torch.corrcoef(x.T), torch.cov(x[:, 0])),
+                           f("N", 3, dtype=torch.complex64), i("N", low=1, high=3)],
     covariance_of_integers=[lambda x: (torch.cov(x.T), torch.corrcoef(x.T)), i("N", 3)],
     cosine_across=[lambda x, y: (F.cosine_similarity(x[None], y[:, None], dim=-2), F.cosine_similarity(x[0], x[0, 0], dim=0),
         F.cosine_similarity(x[0, 0], y[0, 0], dim=0)), f("N", 3), f("N", 3)],

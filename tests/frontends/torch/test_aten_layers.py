@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from aten_cases import Case, b, cases, check, f, flat
+from aten_cases import Case, Model, b, cases, check, f, flat, i
 
 import isthmus
 from isthmus.frontends.torch import CaptureOptions, capture
 from isthmus.ir import interpreter
 from isthmus.ir.dims import evaluate
+from isthmus.ir.errors import UnsupportedError
 
 FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
@@ -219,6 +220,28 @@ def test_recurrent(kind: str, options: dict[str, Any]) -> None:
 )  # fmt: skip
 def test_recurrent_cells(case: Case) -> None:
     check(case)
+
+
+IMAGE = i("N", 3, 21, 30, dtype=torch.uint8, low=0, high=255)
+
+
+# On other processors torch has other kernels for these, which round otherwise.
+@pytest.mark.skipif(torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"), reason="torch rounds otherwise")
+@cases(**{
+    f"{mode}{'_antialias' * antialias}": [lambda x, a=antialias, m=mode: tuple(
+        F.interpolate(x, mode=m, antialias=a, align_corners=c, **s) for c in (False, True) for s in (
+            {"size": (33, 41)}, {"size": (11, 13)}, {"size": (21, 7)}, {"size": (1, 30)}, {"scale_factor": 2},
+            {"scale_factor": (1.7, 0.6)}, {"scale_factor": 0.7, "recompute_scale_factor": True})), IMAGE]
+    for mode in ("bilinear", "bicubic") for antialias in (False, True)
+})  # fmt: skip
+def test_images_of_bytes(case: Case) -> None:
+    check(case)
+
+
+def test_images_of_bytes_of_unknown_sizes_are_refused() -> None:
+    model = Model(lambda x: F.interpolate(x, (40, 40), mode="bilinear"))
+    with pytest.raises(UnsupportedError, match=r"(?s)sizes that are known.*interpolate floats"):
+        capture(model, (torch.zeros(1, 3, 20, 30, dtype=torch.uint8),), dynamic_shapes=(({3: "W"},),))
 
 
 @cases(

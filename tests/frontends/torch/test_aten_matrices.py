@@ -166,6 +166,7 @@ def test_singular_values(x: T) -> None:
     def function(x: torch.Tensor) -> Any:
         norms = [torch.linalg.matrix_norm(x, ord=n, keepdim=True) for n in (2, -2)] if min(x.shape[-2:]) else []
         found = [torch.linalg.svdvals(x), torch.linalg.matrix_norm(x, ord="nuc"), torch.linalg.pinv(x)]
+        found += [torch.linalg.matrix_norm(x, ord=2), torch.linalg.matrix_norm(x, ord=float("inf"))]
         return *found, *norms, torch.linalg.matrix_rank(x), torch.linalg.pinv(x, atol=0.1, rtol=0.5)
 
     check(Case(function, x, rtol=1e-4))

@@ -134,6 +134,9 @@ def shapes_of(x: torch.Tensor) -> tuple[int, ...]:
                        torch.arange(0, 1, 0.25), torch.arange(x.shape[0], dtype=torch.float32), torch.arange(3, 0, -1),
                        torch.arange(0.5, 3)),
             f("N")],
+    arange_of_whole_steps=[lambda x: tuple(
+        torch.arange(*by, dtype=to) for to in (torch.int64, torch.int32, torch.float64)
+        for by in ((0, 6, 0.5), (-0.9, 2.1, 2.0), (2.1, -2.9, -1.0), (5, 0, -0.5), (0.5, 3))), f()],
     linspace=[lambda x: (torch.linspace(0, 1, 5), torch.linspace(-1, 1, 4, dtype=torch.float64), torch.linspace(2, 3, 1),
                          torch.linspace(0, 10, 4, dtype=torch.int64), torch.logspace(0, 2, 3), torch.linspace(x[0], x[1], 6)),
                          f(2)],
