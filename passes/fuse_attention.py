@@ -11,6 +11,7 @@ from isthmus.ir.builder import Builder
 from isthmus.ir.dtypes import bool_
 from isthmus.ir.graph import Node, Value
 from isthmus.ir.ops.attention import scale_of
+from isthmus.passes.equations import SCORES, VALUES, of_scores, of_values, turned
 from isthmus.passes.extent import MAX_BYTES, leaves_something
 from isthmus.passes.matcher import Match
 from isthmus.passes.rules import Refused, Replacement, Rewrite, constant_number, on, refuse, rule
@@ -18,20 +19,22 @@ from isthmus.passes.rules import Refused, Replacement, Rewrite, constant_number,
 
 @rule
 def attention(
-    p: Any, q: Any, k: Any, v: Any, scale: Any, divisor: Any, mask: Any, keep: Any, hide: Any, low: Any, *, perm: Any, axis: Any
-) -> Any:
+    p: Any, q: Any, k: Any, v: Any, scale: Any, divisor: Any, mask: Any, keep: Any, hide: Any, low: Any, *,
+    perm: Any, axis: Any, scores_by: Any, values_by: Any,
+) -> Any:  # fmt: skip
     """``softmax(q @ k.T * scale + mask) @ v``.
 
     The scores may be scaled or divided or neither, a mask may be added or choose between them and minus infinity, and the
-    keys may be turned already.
+    keys may be turned already; either product may be an einsum.
     """
-    products = [p.matmul(q, p.permute(k, perm=perm)), p.matmul(q, k)]
+    products = [p.matmul(q, p.permute(k, perm=perm)), p.matmul(q, k), p.einsum([q, k], equation=scores_by)]
     scaled = [form for product in products for form in (product, product * scale, product / divisor)]
     masked = [
         form for scores in scaled
         for form in (scores, scores + mask, p.where(keep, scores, low), p.where(hide, low, scores))
     ]  # fmt: skip
-    return [p.matmul(p.softmax(scores, axis=axis), v) for scores in masked]
+    weights = [p.softmax(scores, axis=axis) for scores in masked]
+    return [form for each in weights for form in (p.matmul(each, v), p.einsum([each, v], equation=values_by))]
 
 
 @attention.becomes
@@ -41,6 +44,9 @@ def _(b: Builder, m: Match) -> Any:
         return refuse("the softmax does not run along the last axis", m.q)
     if any(value.tensor.rank != rank for value in (m.k, m.v)):
         return refuse("q, k and v have different ranks", m.k)
+    scores, values = of_scores(m.scores_by or SCORES, rank), of_values(m.values_by or VALUES, rank)
+    if scores is None or values is None:
+        return refuse("the equation is not that of scores, or of what they weigh", m.q)
     scale = _scale(m)
     if isinstance(scale, Refused):
         return scale
@@ -49,7 +55,12 @@ def _(b: Builder, m: Match) -> Any:
         return mask
     if mask is not None and mask.tensor.rank > rank:
         return refuse("the mask has more axes than the scores", mask)
-    return b.attention(m.q, _keys(b, m.k, m.perm), m.v, mask, scale=scale)
+    k = _keys(b, m.k, m.perm) if m.scores_by is None else turned(b, m.k, scores.right)
+    q, v = turned(b, m.q, scores.left), turned(b, m.v, values.right)
+    sizes = [x.tensor.shape or () for x in (q, k, v)]
+    if not all(b.graph.symbols.same(x, y) is True for x, y in ((sizes[0][-1], sizes[1][-1]), (sizes[1][-2], sizes[2][-2]))):
+        return refuse("an axis of size 1 may stand for a longer one", m.k)
+    return turned(b, b.attention(q, k, v, mask, scale=scale), values.result)
 
 
 def _scale(m: Match) -> float | Refused:

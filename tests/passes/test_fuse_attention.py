@@ -91,6 +91,72 @@ def test_every_spelling(scores: str, mask: str) -> None:
     assert node.attrs["scale"] == pytest.approx(SCALES.get(scores, 1 / ROOT))
 
 
+EQUATIONS = [
+    ("bhid,bhjd->bhij", "bhij,bhjd->bhid", [0, 1, 2, 3]),
+    ("...id,...jd->...ij", "...ij,...jd->...id", [0, 1, 2, 3]),
+    ("bihd,bjhd->bhij", "bhij,bjhd->bihd", [0, 2, 1, 3]),
+    ("bdhi,bdhj->bhij", "abcd,aebd->aebc", [0, 2, 3, 1]),
+    ("ihbd,jhbd->bhij", "bhij,jhbd->ihbd", [2, 1, 0, 3]),
+]
+
+
+@pytest.mark.parametrize(("scores", "values", "places"), EQUATIONS, ids=[each[0] for each in EQUATIONS])
+@pytest.mark.parametrize("mask", MASKS)
+def test_by_einsum(scores: str, values: str, places: list[int], mask: str) -> None:
+    """In any order of the axes; `places` is where those of ``[batch, heads, length, width]`` lie."""
+
+    def build(b: Any, x: Any) -> Any:
+        q, k, v = (b.permute(each, perm=list(np.argsort(places))) for each in qkv(b, x))
+        weights = b.softmax(MASKS[mask](b, b.div(b.einsum([q, k], equation=scores), ROOT)), axis=3)
+        return b.einsum([weights, v], equation=values)
+
+    names, node = recovered(build)
+    assert node is not None
+    assert not {"einsum", "softmax"} & set(names)
+    assert [value.tensor.shape[1:] for value in node.operands[:3]] == [(HEADS, LENGTH, WIDTH)] * 3  # type: ignore[union-attr,index]
+
+
+@pytest.mark.parametrize(
+    ("scores", "values"), [("bhid,bhjd->bhij", None), (None, "bhij,bhjd->bhid"), (None, "bhij,bhjd->bihd")]
+)
+def test_by_one_einsum(scores: str | None, values: str | None) -> None:
+    def build(b: Any, x: Any) -> Any:
+        q, k, v = qkv(b, x)
+        weights = b.softmax(b.einsum([q, k], equation=scores) if scores else b.matmul(q, turned(b, k)), axis=3)
+        return b.einsum([weights, v], equation=values) if values else b.matmul(weights, v)
+
+    assert recovered(build)[1] is not None
+
+
+@pytest.mark.parametrize(
+    ("scores", "values"),
+    [
+        pytest.param("bhid,bhjd->bhji", "bhij,bhjd->bhid", id="over the queries"),
+        pytest.param("bhid,bhjd->bhij", "bhij,bhid->bhjd", id="the rows are summed"),
+        pytest.param("bhid,bhjd->bhij", "bhij,bhjd->bhd", id="all is summed"),
+        pytest.param("bhid,bhid->bhi", "bhi,bhid->bhd", id="pairs"),
+        pytest.param("bhid,bcjd->bhij", "bhij,bhjd->bhid", id="over the heads of the keys"),
+    ],
+)
+def test_other_equations_stay(scores: str, values: str) -> None:
+    def build(b: Any, x: Any) -> Any:
+        q, k, v = qkv(b, x)
+        weights = b.softmax(b.einsum([q, k], equation=scores), axis=-1)
+        return b.einsum([weights, v], equation=values)
+
+    assert recovered(build)[1] is None
+
+
+def test_one_key_for_several_values_stays() -> None:
+    def build(b: Any, x: Any) -> Any:
+        q, k, v = qkv(b, x)
+        first = b.slice(k, axes=[2], starts=[0], ends=[1], steps=[1])
+        weights = b.softmax(b.einsum([q, first], equation="bhid,bhjd->bhij"), axis=-1)
+        return b.einsum([weights, v], equation="bhij,bhjd->bhid")
+
+    assert recovered(build)[1] is None
+
+
 def test_heads_without_an_axis_of_their_own() -> None:
     def build(b: Any, x: Any) -> Any:
         return b.matmul(b.softmax(b.mul(b.matmul(x, b.permute(x, perm=[0, 2, 1])), 0.25), axis=-1), x)
