@@ -40,7 +40,7 @@ def of_scores(equation: str, rank: int) -> Turns | None:
     if terms is None:
         return None
     x, y, out = terms
-    *batch, row, column = out
+    batch, row, column = out[:-2], out[-2], out[-1]
     summed = [letter for letter in x if letter not in out]
     if len(summed) != 1 or {*x} != {*batch, row, *summed} or {*y} != {*batch, column, *summed}:
         return None
@@ -58,7 +58,7 @@ def of_values(equation: str, rank: int) -> Turns | None:
     if terms is None:
         return None
     x, y, out = terms
-    *batch, row, summed = x
+    batch, row, summed = x[:-2], x[-2], x[-1]
     column = [letter for letter in y if letter not in x]
     if len(column) != 1 or {*y} != {*batch, summed, *column} or {*out} != {*batch, row, *column}:
         return None
@@ -68,7 +68,7 @@ def of_values(equation: str, rank: int) -> Turns | None:
 
 def turned(b: Builder, x: Value, perm: Sequence[int]) -> Value:
     """A value with its axes in another order, if it is another."""
-    return x if list(perm) == sorted(perm) else b.permute(x, perm=perm)  # type: ignore[no-any-return]
+    return x if list(perm) == sorted(perm) else b.permute(x, perm=perm)
 
 
 def _terms(equation: str, rank: int) -> list[str] | None:
