@@ -16,7 +16,7 @@ import numpy as np
 
 from isthmus.ir import dtypes
 from isthmus.ir.attributes import REQUIRED, Attribute
-from isthmus.ir.dims import Dim, Expr, bounds, minimum, spread
+from isthmus.ir.dims import Dim, Expr, bounds, hint, minimum, spread
 from isthmus.ir.dtypes import DType
 from isthmus.ir.errors import EvaluationError, InferError, SizeLimitError, UnknownSizeError
 from isthmus.ir.symbols import Symbols
@@ -236,6 +236,10 @@ class Call:
                 if minimum(1, other) == one:
                     return other  # it is 0 only where the other is
                 joins = False
+        for one, other in ((left, right), (right, left)) if joins else ():
+            if self.repeats(one, other):
+                self.unify(one, 1, what)
+                return other
         if joins or (isinstance(left, int) and isinstance(right, int)) or self.symbols.same(left, right):
             return self.unify(left, right, what)
         for one, other in ((left, right), (right, left)):
@@ -249,6 +253,10 @@ class Call:
             return spread(left, right)
         except SizeLimitError:
             return self.fresh()
+
+    def repeats(self, size: Dim, wanted: Dim) -> bool:
+        """Whether the example repeats what has a size that is not known: it is 1 there, and the wanted one is another."""
+        return self.symbols.joins and size.__class__ is not int and hint(size) == 1 and hint(wanted) not in (None, 1)
 
     def fresh(self, prefix: str = "u", lo: float = 0, hi: float = float("inf")) -> Dim:
         """A dim that only running the model can tell."""

@@ -122,10 +122,27 @@ def _expand(e: Emitter, node: Node, x: str) -> Any:
     kept = [same(old, new) is True for old, new in zip(aligned, target, strict=True)]
     if all(kept) and len(shape) == len(target):
         return x
+    if _emptied(node):
+        refuse("onnxruntime leaves out an Expand to no elements")
     wanted = [1 if keep else new for keep, new in zip(kept, target, strict=True)]
     while len(wanted) > 1 and wanted[0].__class__ is int and wanted[0] == 1 and len(wanted) <= len(shape):
         del wanted[0]  # nor need the shape say anything of axes in front that stay
     return e.op("Expand", x, e.sizes.vector(wanted))
+
+
+def _emptied(node: Node) -> list[int]:
+    """The axes of the operand that an expand leaves without elements."""
+    shape, target = shape_of(node), node.attrs["shape"]
+    pairs = enumerate(zip(shape, target[len(target) - len(shape) :], strict=True))
+    return [axis for axis, (old, new) in pairs if new.__class__ is int and new == 0 and same(old, new) is not True]
+
+
+@lowers("expand")
+def _sliced(b: Builder, node: Node, x: Value) -> Any:
+    """No elements are a slice."""
+    axes = _emptied(node)
+    none = [0] * len(axes)
+    return b.expand(b.slice(x, axes=axes, starts=none, ends=none, steps=[1] * len(axes)), **node.attrs)
 
 
 @emits("dynamic_expand")

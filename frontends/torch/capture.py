@@ -36,7 +36,7 @@ from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.unsupported import stop
 from isthmus.frontends.torch.watcher import Watcher
 from isthmus.frontends.torch.weights import TorchWeight, contents, real
-from isthmus.ir.dims import symbols
+from isthmus.ir.dims import evaluate, resolve, symbols
 from isthmus.ir.errors import CaptureError, IsthmusError, MismatchError, Refusal, UnsupportedError, UsageError
 from isthmus.ir.graph import Graph, Value
 from isthmus.ir.op import Trait
@@ -307,6 +307,9 @@ MOST_TOLD: Final = 3
 def _holds_at(watch: Watch, sizes: Mapping[str, int]) -> bool:
     """Whether what a watch takes for granted of declared sizes is so at these."""
     values = {symbol: sizes[symbol.name] for symbol in watch.watcher.sizes.declared if symbol.name in sizes}
+    joined = {symbol: resolve(symbol.dim) for symbol in values}
+    if any({*symbols(dim)} <= values.keys() and evaluate(dim, values) != values[symbol] for symbol, dim in joined.items()):
+        return False
     return all(
         assumption.holds(values)
         for assumption in watch.graph.symbols.assumptions

@@ -190,7 +190,7 @@ class Expand(Op):
             raise call.error(f"a size is negative: {list(target)}")
         for dim, wanted in zip(shape, target[len(target) - len(shape) :], strict=True):
             if dim is not wanted and not (dim.__class__ is int and dim == 1):
-                call.unify(dim, wanted, "expanded sizes")
+                call.unify(dim, 1 if call.repeats(dim, wanted) else wanted, "expanded sizes")
         return (Tensor(x.dtype, target),)
 
     def evaluate(self, call: Call, *operands: Any) -> Any:

@@ -129,8 +129,11 @@ def broadcast(w: Lowering, *shapes: Sequence[Dim]) -> tuple[Dim, ...]:
         for axis, dim in enumerate(shape, rank - len(shape)):
             if result[axis] == 1:
                 result[axis] = dim
-            elif dim != 1 and not w.same(result[axis], dim):
-                w.decide("==", result[axis], dim)
+            elif dim != 1 and not w.same(result[axis], dim) and not w.decide("==", result[axis], dim):
+                if w.decide("==", result[axis], 1):
+                    result[axis] = dim
+                else:
+                    w.decide("==", dim, 1)
     return tuple(result)
 
 

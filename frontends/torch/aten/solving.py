@@ -110,7 +110,9 @@ def solved(w: Lowering, packed: Value, order: Value, y: Value, adjoint: bool = F
 def is_vector(w: Lowering, a: Value, y: Value) -> bool:
     """Whether torch takes the right side for a batch of vectors: so where it has the shape of the rows."""
     shape, given = w.dims(a)[:-1], w.dims(y)
-    return len(given) == 1 or (len(given) == len(shape) and all(w.same(*pair) for pair in zip(shape, given, strict=True)))
+    if len(given) != len(shape):
+        return len(given) == 1
+    return len(given) == 1 or all(w.decide("==", *pair) for pair in zip(shape, given, strict=True))
 
 
 @lowers("aten._linalg_solve_ex")

@@ -47,6 +47,15 @@ def test_norms_of_nothing(op: str, attrs: dict[str, int]) -> None:
     m.check(artefact, np.zeros((2, 4, 0), np.float32))
 
 
+@pytest.mark.parametrize("opset", [7, 8, 13, NEWEST])
+@pytest.mark.parametrize(("shape", "target"), [((1, 3), (0, 3)), ((1, 1), (0, 0)), ((3, 1), (3, 0)), ((1, 3), (2, 0, 3))])
+def test_nothing_is_expanded_of_what_was_computed(shape: tuple[int, ...], target: tuple[int, ...], opset: int) -> None:
+    """Of an input onnxruntime does so anyhow; of what a node made it leaves the Expand out."""
+    m = Model()
+    x = m.b.neg(m.input(*shape))
+    m.check(m.emit(m.b.add(x, m.b.expand(x, shape=target)), opset=opset), f(*shape))
+
+
 SETTINGS = [
     ("layer_norm", "eps", {"axis": 1}), ("rms_norm", "eps", {"axis": 1}), ("group_norm", "eps", {"groups": 2}),
     ("instance_norm", "eps", {}), ("batch_norm", "eps", {}), ("elu", "alpha", {}), ("celu", "alpha", {}),

@@ -203,6 +203,32 @@ def test_a_declared_size_may_not_become_a_number(function: Callable[[torch.Tenso
     assert "declare H static" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: x * y, lambda x, y: torch.broadcast_tensors(x, y)[1], lambda x, y: torch.maximum(y, x),
+        lambda x, y: torch.where(x > 0, x, y), lambda x, y: x.expand_as(y) if len(x) < len(y) else y.expand_as(x),
+        lambda x, y: torch.baddbmm(y[..., None], x[..., None], x[:, None]),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("one", [0, 1])
+def test_a_size_that_the_example_repeats_is_1(function: Callable[..., Any], one: int) -> None:
+    """Were it taken for as large as the other one, the graph would not take its own example."""
+    args = [torch.randn(1, 3) if place == one else torch.randn(5, 3) for place in (0, 1)]
+    with pytest.raises(CaptureError, match=f"fixes the size {'NM'[one]} to 1"):
+        capture(function, tuple(args), dynamic_shapes=({0: "N"}, {0: "M"}))
+    net = isthmus.compile(function, tuple(args), dynamic_shapes=({0: torch.export.Dim.AUTO}, {0: torch.export.Dim.AUTO}))
+    assert net.verify().ok
+
+
+def test_a_right_side_of_the_shape_of_the_rows_is_vectors() -> None:
+    """As torch has it; at the sizes of the example, and at no others."""
+    agree(torch.linalg.solve, (torch.eye(3).expand(2, 3, 3) * 2, torch.randn(2, 3)), dynamic=({0: "N"}, {0: "N"}))
+    args = torch.eye(3).expand(2, 3, 3) * 2, torch.randn(2, 3)
+    captured = capture(torch.linalg.solve, args, dynamic_shapes=({0: "N", 1: "A", 2: "A"}, {0: "M", 1: "B"}))
+    assert "N == M" in map(str, captured.graph.symbols.assumptions)
+
+
 def test_an_automatic_size_may_become_a_number() -> None:
     captured = agree(lambda x: x + sum(range(x.shape[0])), (torch.randn(8, 6),), dynamic=({0: torch.export.Dim.AUTO},))
     assert any("x_0 is fixed to 8" in note for note in captured.notes)
