@@ -229,7 +229,7 @@ def capture(
             raise
         first, hints = once({}), {}
         notes.append(f"captured at the example's own sizes, since other ones failed: {error.message}")
-    if (own := _own_sizes(inputs)) != hints and not _holds_at(first, own):
+    if (own := _own_sizes(inputs)) != hints and _broken_at(first, own):
         first, hints = once({}), {}  # what is asked about sizes is answered as the example does
     seconds = {"watch": time.perf_counter() - began}
     if first.watcher.drew:
@@ -240,6 +240,10 @@ def capture(
         confirm(first, once, inputs.ranges(), inputs.unbounded)
         first.limit()
         seconds["second watch"] = time.perf_counter() - second
+    if (broken := _broken_at(first, own)) is not None:
+        raise CaptureError(
+            "the graph would not hold for its own example", found=broken, remedy="declare sizes that are 1 in the example static"
+        )
     graph = first.graph
     graph.settle()
     held = [weight for weight in graph.weights() if isinstance(weight, TorchWeight)]
@@ -304,17 +308,17 @@ MOST_TOLD: Final = 3
 """So many places are told."""
 
 
-def _holds_at(watch: Watch, sizes: Mapping[str, int]) -> bool:
-    """Whether what a watch takes for granted of declared sizes is so at these."""
+def _broken_at(watch: Watch, sizes: Mapping[str, int]) -> str | None:
+    """What a watch takes for granted of declared sizes that is not so at these; None where all is."""
     values = {symbol: sizes[symbol.name] for symbol in watch.watcher.sizes.declared if symbol.name in sizes}
-    joined = {symbol: resolve(symbol.dim) for symbol in values}
-    if any({*symbols(dim)} <= values.keys() and evaluate(dim, values) != values[symbol] for symbol, dim in joined.items()):
-        return False
-    return all(
-        assumption.holds(values)
-        for assumption in watch.graph.symbols.assumptions
-        if {*symbols(assumption.left), *symbols(assumption.right)} <= values.keys()
-    )
+    for symbol, size in values.items():
+        dim = resolve(symbol.dim)
+        if {*symbols(dim)} <= values.keys() and evaluate(dim, values) != size:
+            return f"{symbol.name} == {dim}"
+    for assumption in watch.graph.symbols.assumptions:
+        if {*symbols(assumption.left), *symbols(assumption.right)} <= values.keys() and not assumption.holds(values):
+            return assumption.in_full
+    return None
 
 
 def _own_sizes(inputs: Inputs) -> dict[str, int]:

@@ -221,6 +221,15 @@ def test_a_size_that_the_example_repeats_is_1(function: Callable[..., Any], one:
     assert net.verify().ok
 
 
+def test_a_graph_that_would_not_hold_for_its_own_example_is_refused() -> None:
+    def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.tensordot(x, y, ([0, 1], [2, 0]))  # type: ignore[arg-type]
+
+    dynamic = tuple({axis: f"{name}{axis}" for axis in range(3)} for name in "xy")
+    with pytest.raises(CaptureError, match=r"(?s)would not hold for its own example.*tensordot needs.*declare sizes that are 1"):
+        capture(model, (torch.randn(1, 1, 1), torch.randn(2, 1, 2)), dynamic_shapes=dynamic)
+
+
 def test_a_right_side_of_the_shape_of_the_rows_is_vectors() -> None:
     """As torch has it; at the sizes of the example, and at no others."""
     agree(torch.linalg.solve, (torch.eye(3).expand(2, 3, 3) * 2, torch.randn(2, 3)), dynamic=({0: "N"}, {0: "N"}))
