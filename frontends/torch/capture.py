@@ -242,8 +242,9 @@ def capture(
         seconds["second watch"] = time.perf_counter() - second
     if (broken := _broken_at(first, own)) is not None:
         raise CaptureError(
-            "the graph would not hold for its own example", found=broken, remedy="declare sizes that are 1 in the example static"
-        )
+            "the graph would not hold for its own example", found=broken,
+            remedy="declare sizes that are 1 in the example static",
+        )  # fmt: skip
     graph = first.graph
     graph.settle()
     held = [weight for weight in graph.weights() if isinstance(weight, TorchWeight)]
