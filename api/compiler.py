@@ -16,8 +16,11 @@ from pydantic import BaseModel, ValidationError
 
 from isthmus.backends import registry
 from isthmus.compiled import Compiled
+from isthmus.ir.attributes import map_dims
 from isthmus.ir.checks import assumptions, read_integers
+from isthmus.ir.dims import Dim, Expr, Symbol, evaluate, symbols
 from isthmus.ir.errors import CaptureError, IsthmusWarning, UsageError
+from isthmus.ir.graph import Node
 from isthmus.passes import PassRecord, SpellOut, cleanup_passes, count_nodes, default_passes, legalize, run_passes
 from isthmus.passes.fold import GROWTH
 from isthmus.pruning import early_exit, pruned
@@ -204,12 +207,35 @@ def _legalize(captured: Captured, backend: Backend, report: Report) -> PassRecor
     legal = {node for node in graph.walk() if backend.legal(node) is None}
     with graph.symbols.supposing([(">=", symbol.dim, 1) for symbol in sizes]):
         record = legalize(graph, backend, names, legal)
-    if any(node not in legal and backend.legal(node) is not None for node in graph.walk()):
+    new = [node for node in graph.walk() if node not in legal]
+    if any(backend.legal(node) is not None for node in new) or not all(_sound_without(sizes, node) for node in new):
         for symbol in sizes:
             graph.symbols.narrow(symbol, 1)
         told = ", ".join(symbol.name for symbol in sizes)
         report.notes.append(f"{told} {'are' if len(sizes) > 1 else 'is'} taken to be 1 at least, which takes fewer nodes")
     return record
+
+
+def _sound_without(sizes: Sequence[Symbol], node: Node) -> bool:
+    """Whether the sizes in a node are some where those that may be 0 are: none is negative, none divides by 0."""
+    dims: list[Dim] = []
+
+    def note(dim: Dim) -> Dim:
+        dims.append(dim)
+        return dim
+
+    for item in (*(value.type for value in node.results), *node.attrs.values()):
+        map_dims(item, note)
+    used = {symbol: symbol.hint or 1 for dim in dims for symbol in symbols(dim)}
+    affected = [symbol for symbol in sizes if symbol in used]
+    for empty in (affected, *([symbol] for symbol in affected)):
+        at = used | dict.fromkeys(empty, 0)
+        try:
+            if any(isinstance(dim, Expr) and evaluate(dim, at) < 0 for dim in dims):
+                return False
+        except ZeroDivisionError:
+            return False
+    return True
 
 
 @contextmanager

@@ -187,10 +187,10 @@ def _nonzero(e: Emitter, node: Node, x: str) -> Any:
 
 
 @lowers("nonzero")
-def _nonzero_of_scalar(b: Builder, node: Node, x: Value) -> Any:
-    """That of one element, without its place."""
+def _nonzero_of_others(b: Builder, node: Node, x: Value) -> Any:
+    """Of a scalar that of one element, without its place; of types without a kernel that of bools."""
     if shape_of(node):
-        return None
+        return None if x.tensor.dtype is dtypes.bool_ else b.nonzero(b.cast(x, dtype=dtypes.bool_))
     return b.slice(b.nonzero(b.reshape(x, shape=[1])), axes=[1], starts=[0], ends=[0], steps=[1])
 
 

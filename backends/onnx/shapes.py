@@ -17,7 +17,7 @@ from isthmus.backends.onnx.table import emits, lowers, refuse
 from isthmus.ir import dtypes
 from isthmus.ir.builder import Builder
 from isthmus.ir.dims import Dim, bounds, ceildiv, extreme, maximum, product, same
-from isthmus.ir.graph import Node, Value
+from isthmus.ir.graph import Graph, Node, Value
 from isthmus.ir.ops.slicing import clamped
 from isthmus.ir.types import Tensor
 
@@ -111,7 +111,20 @@ def _unsqueeze(e: Emitter, node: Node, x: str) -> Any:
 @emits("permute")
 def _permute(e: Emitter, node: Node, x: str) -> Any:
     perm = node.attrs["perm"]
+    halves = node.result.tensor.dtype in (dtypes.f16, dtypes.bf16)
+    if halves and e.opset >= 13 and _is_batched_by(perm) and any(map(_multiplies, node.result.uses)):
+        refuse("onnxruntime breaks down where it makes such a turn of 16 bits a part of the product behind it")
     return x if list(perm) == list(range(len(perm))) else e.op("Transpose", x, perm=perm)
+
+
+def _is_batched_by(perm: Sequence[int]) -> bool:
+    """Whether the first axis becomes one of the matrices', and those behind it batches: what FusedMatMul calls transBatch."""
+    *batches, row, column = perm if len(perm) > 2 else (0, 0, 0)
+    return batches == list(range(1, len(perm) - 1)) and {row, column} == {0, len(perm) - 1}
+
+
+def _multiplies(use: tuple[Node | Graph, int]) -> bool:
+    return isinstance(use[0], Node) and use[0].op.name in ("matmul", "linear")
 
 
 @emits("expand")
@@ -141,6 +154,8 @@ def _emptied(node: Node) -> list[int]:
 def _sliced(b: Builder, node: Node, x: Value) -> Any:
     """No elements are a slice."""
     axes = _emptied(node)
+    if not axes:
+        return None
     none = [0] * len(axes)
     return b.expand(b.slice(x, axes=axes, starts=none, ends=none, steps=[1] * len(axes)), **node.attrs)
 

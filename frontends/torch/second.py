@@ -284,7 +284,12 @@ def _reach_0(
     said = {*map(str, needed), *dropped} - mine
     theirs.assumptions = [each for each in theirs.assumptions if str(each) not in said]
     sizes = [symbol for symbol in sizes if symbol.name not in first.never_empty]
-    for symbol in sizes:
+    wider = list(sizes)
+    for name, symbol in table.by_name.items():  # sizes from data, such as how many values there are
+        other_one = theirs.by_name.get(name)
+        if symbol not in first.watcher.sizes.declared and symbol.lo == 1 and other_one is not None and other_one.lo == 0:
+            wider.append(symbol)
+    for symbol in wider:
         symbol.lo = 0
     table.remember()
     found = _difference(first, other)
@@ -292,7 +297,7 @@ def _reach_0(
         first.perhaps_empty = [symbol for symbol in sizes if not unbounded[symbol.name]]
         return True
     first.never_empty = {**dict.fromkeys(unbounded, f"the model computes something else there: {found}"), **first.never_empty}
-    for symbol in sizes:
+    for symbol in wider:
         symbol.lo = 1
     table.remember()
     return False

@@ -59,7 +59,7 @@ def shadowed(functions: Iterable[Any], files: Iterable[dict[str, Any]] = ()) -> 
 
     Args:
         functions: functions of the user's.
-        files: further files, by their global names; in these ``int`` and ``range`` leave sizes as they are, too.
+        files: further files, by their global names; in these ``int``, ``float`` and ``range`` leave sizes as they are, too.
     """
     files, places = list(files), []
     every = [function for function in functions if (code := getattr(function, "__code__", None)) and not library(code)]
@@ -153,6 +153,11 @@ def _integer(x: Any = 0, /, *more: Any, **kwargs: Any) -> Any:
     return torch.sym_int(x) if x.__class__ in _SYMBOLIC and not more else int(x, *more, **kwargs)
 
 
+def _real(x: Any = 0.0, /) -> Any:
+    """``float``, which makes a number of a size."""
+    return torch.sym_float(x) if x.__class__ in _SYMBOLIC else float(x)
+
+
 def _range(*bounds: Any) -> Any:
     """``range``, of sizes where it is known how many there are: ``range(0, n, n)``, ``range(n, n + 3)``."""
     if not any(bound.__class__ is torch.SymInt for bound in bounds) or len(bounds) > 3:
@@ -161,11 +166,11 @@ def _range(*bounds: Any) -> Any:
     hints = [bound.node.hint if bound.__class__ is torch.SymInt else bound for bound in (start, stop, step)]
     count = len(range(*hints)) if all(hint.__class__ is int for hint in hints) and hints[2] > 0 else 0
     span = stop - start
-    sure = count and _surely(span > (count - 1) * step) and _surely(span <= count * step)
+    sure = count and surely(span > (count - 1) * step) and surely(span <= count * step)
     return [start + turn * step for turn in range(count)] if sure else range(*bounds)
 
 
-def _surely(truth: Any) -> bool:
+def surely(truth: Any) -> bool:
     """Whether a relation of sizes holds for all of them."""
     return bool(truth.node.statically_known_true() if truth.__class__ is torch.SymBool else truth)
 
@@ -176,9 +181,9 @@ _SHADOWS: Final = {
     "len": _length, "isinstance": _is_instance, "type": _type,
     "min": _extreme(min, torch.sym_min), "max": _extreme(max, torch.sym_max),
 }  # fmt: skip
-_CLASSES: Final[dict[Any, type]] = {_type: type, _integer: int, _range: range}
+_CLASSES: Final[dict[Any, type]] = {_type: type, _integer: int, _real: float, _range: range}
 """What other forms of classes stand for."""
-_CALLED: Final = {"int": _integer, "range": _range}
+_CALLED: Final = {"int": _integer, "float": _real, "range": _range}
 """Forms of classes for files that only call them, for they are none."""
 
 

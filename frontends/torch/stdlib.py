@@ -8,7 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from torch.nn import functional
 
+from isthmus.frontends.torch.shadows import surely
 from isthmus.frontends.torch.size_nodes import SizeNode
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.ir.dims import resolve, symbols
@@ -29,6 +31,13 @@ def swaps() -> list[tuple[Any, str, Any]]:
         (torch, "full_like", _full(torch.full_like, ["input"], lambda like: (like.shape, like.dtype))),
         (torch.Tensor, "new_full", _full(torch.Tensor.new_full, ["self", "size"], lambda like, size: (size, like.dtype))),
         (torch, "broadcast_shapes", _broadcast_shapes(torch.broadcast_shapes)),
+        *(
+            (owner, name, _pooled(getattr(owner, name), count, reduce))
+            for count in (1, 2, 3)
+            for name, reduce in ((f"max_pool{count}d", torch.amax), (f"avg_pool{count}d", torch.mean))
+            for owner in (torch, functional)
+            if hasattr(owner, name)
+        ),
         (torch.fft, "fftfreq", _frequencies(torch.fft.fftfreq, lambda n: (torch.arange(n) + n // 2) % n - n // 2)),
         (torch.fft, "rfftfreq", _frequencies(torch.fft.rfftfreq, lambda n: torch.arange(n // 2 + 1))),
     ]
@@ -72,6 +81,32 @@ def _broadcast_shapes(original: Callable[..., Any]) -> Callable[..., Any]:
         return torch.broadcast_tensors(*map(scalar.expand, shapes))[0].shape
 
     return broadcast_shapes
+
+
+def _pooled(original: Callable[..., Any], count: int, reduce: Callable[..., Any]) -> Callable[..., Any]:
+    """A pool whose window is as long as an axis, of which torch's C++ would make a number: a reduction of that axis."""
+
+    def pool(*args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(("input", "kernel_size", "stride"), args, strict=False)) | kwargs
+        x, kernel, stride = given.get("input"), given.get("kernel_size"), given.get("stride")
+        kernels = list(kernel) if isinstance(kernel, (tuple, list)) else [kernel] * count
+        usual = all(kwargs.get(name, number) == number for name, number in _UNUSED.items()) and len(args) <= 3
+        if not usual or x.__class__ is not Watched or not any(each.__class__ is torch.SymInt for each in kernels):
+            return original(*args, **kwargs)
+        space = x.shape[-count:]
+        whole = [surely(each == size) for each, size in zip(kernels, space, strict=True)]
+        if not all(full or (stride is None and each == 1) for full, each in zip(whole, kernels, strict=True)):
+            return original(*args, **kwargs)
+        return reduce(x, [axis - count for axis, full in enumerate(whole) if full], keepdim=True)
+
+    return pool
+
+
+_UNUSED: Final = {
+    "padding": 0, "dilation": 1, "ceil_mode": False, "return_indices": False, "count_include_pad": True,
+    "divisor_override": None,
+}  # fmt: skip
+"""Parameters of pools behind the stride, where they say nothing of a window that is an axis."""
 
 
 def _frequencies(original: Callable[..., Any], whole: Callable[[Any], torch.Tensor]) -> Callable[..., Any]:

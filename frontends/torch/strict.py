@@ -30,6 +30,15 @@ def refuse_assumptions(watch: Watch, inputs: Inputs) -> None:
         for assumption in watch.graph.symbols.assumptions
         if str(assumption) not in own
     ]
+    reached = {symbol.name: symbol for symbol in watcher.sizes.declared}
+    found += [
+        Refusal(
+            f"{name} is 1 at least: {watch.never_empty.get(name, 'the model was not watched at 0')}",
+            remedy=f"say so, with min=1 for {name}",
+        )
+        for name in inputs.unbounded
+        if name in reached and reached[name].joined is None and reached[name].lo == 1
+    ]
     found += [
         Refusal(f"{each.message} (at {each.location})", remedy="compute with the sizes as integers, not as tensors")
         for each in watcher.decided

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch.export import Dim
 
 import isthmus
-from isthmus.errors import UsageError
+from isthmus.errors import CaptureError, UsageError
 
 
 class Rows(torch.nn.Module):
@@ -137,3 +137,21 @@ def test_strict_takes_no_size_to_be_more_than_declared() -> None:
     net = isthmus.compile(lambda x: x.mean(0), torch.randn(5, 4), dynamic_shapes=[{0: Dim("N")}], strict=True)
     assert net.report.notes == []
     assert net(torch.randn(0, 4)).isnan().all()
+
+
+def test_what_is_taken_apart_for_no_less_than_1_is_not_called_with_0() -> None:
+    """A lowering that leaves out what only 0 needs makes a file that fails there."""
+    net = isthmus.compile(lambda x: x.roll(1, 0), torch.randn(3, 4), dynamic_shapes=[{0: Dim("N")}])
+    assert "N is taken to be 1 at least, which takes fewer nodes" in net.report.notes
+    with pytest.raises(UsageError, match="is out of its range"):
+        net(torch.randn(0, 4))
+    for model in (lambda x: x.roll(1, 0), lambda x: torch.unique(x)):
+        net = isthmus.compile(model, torch.randn(3, 4), dynamic_shapes=[{0: Dim("N")}], strict=True)
+        for rows in (0, 3):
+            x = torch.randn(rows, 4)
+            torch.testing.assert_close(net(x), model(x))
+
+
+def test_strict_refuses_what_cannot_be_empty() -> None:
+    with pytest.raises(CaptureError, match=r"(?s)N is 1 at least: .*min=1 for N"):
+        isthmus.compile(first, torch.randn(5, 7), dynamic_shapes=[{0: Dim("N")}], strict=True)

@@ -56,6 +56,31 @@ def test_nothing_is_expanded_of_what_was_computed(shape: tuple[int, ...], target
     m.check(m.emit(m.b.add(x, m.b.expand(x, shape=target)), opset=opset), f(*shape))
 
 
+@pytest.mark.parametrize("opset", [13, 17, NEWEST])
+@pytest.mark.parametrize("dtype", [T.f16, T.bf16], ids=str)
+@pytest.mark.parametrize("perm", [(1, 0, 2), (1, 2, 0), (1, 2, 0, 3), (1, 2, 3, 0)], ids=str)
+def test_turned_halves_in_products(perm: tuple[int, ...], dtype: DType, opset: int) -> None:
+    """Fused with the product behind it, such a turn ends the process: as behind a recurrence with the batch in front."""
+    m = Model()
+    x = m.input(m.dim("n"), *(2, 3, 4)[: len(perm) - 1], dtype=dtype)
+    turned = m.b.permute(x, perm=perm)
+    size = 3 if perm[-1] == 0 else (2, 3, 4)[perm[-1] - 1]
+    weight = m.b.constant(f(5, size), dtype)
+    array = f(3, *(2, 3, 4)[: len(perm) - 1]).astype(dtype.numpy)
+    m.check(m.emit(m.b.linear(turned, weight, None) if perm[-1] else m.b.add(turned, turned), opset=opset), array)
+    m = Model()
+    x = m.input(3, *(2, 3, 4)[: len(perm) - 1], dtype=dtype)
+    m.check(m.emit(m.b.matmul(m.b.permute(x, perm=perm), m.b.constant(f(size, 5), dtype)), opset=opset), array)
+
+
+@pytest.mark.parametrize("opset", [13, NEWEST])
+def test_bf16_is_expanded(opset: int) -> None:
+    m = Model()
+    n = m.dim("n")
+    x = m.input(n, 1, dtype=T.bf16)
+    m.check(m.emit(m.b.expand(x, shape=[n, 3]), opset=opset), f(4, 1).astype(T.bf16.numpy))
+
+
 SETTINGS = [
     ("layer_norm", "eps", {"axis": 1}), ("rms_norm", "eps", {"axis": 1}), ("group_norm", "eps", {"groups": 2}),
     ("instance_norm", "eps", {}), ("batch_norm", "eps", {}), ("elu", "alpha", {}), ("celu", "alpha", {}),

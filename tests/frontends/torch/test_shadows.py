@@ -79,6 +79,24 @@ def padded(module: Any) -> Any:
     return model
 
 
+REALS = '''
+def scaled(size: int) -> float:
+    whole: float = float(size) / 2
+    assert isinstance(whole, float)
+    return float("0.5") * whole / float(size + 1)
+'''
+
+
+def test_a_float_of_a_size_is_one(made: Any) -> None:
+    module = made(REALS)
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        return x * module.scaled(x.shape[0])
+
+    captured = agree(model, (torch.randn(4),), dynamic=({0: "N"},), sizes=[{"N": 2}, {"N": 9}])
+    assert not captured.graph.symbols.assumptions
+
+
 def test_an_integer_of_a_size_is_one(made: Any) -> None:
     module = made(INTEGERS)
     agree(padded(module), (torch.randn(4),), dynamic=({0: "N"},), sizes=[{"N": 1}, {"N": 2}, {"N": 7}])

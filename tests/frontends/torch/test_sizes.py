@@ -179,7 +179,6 @@ def test_sizes_that_must_be_equal_are_joined() -> None:
         lambda x: x + sum(range(x.shape[0])),
         lambda x: x * int(x.shape[0] * 0.5),
         lambda x: x * math.log(x.shape[0]),
-        lambda x: x * float(x.shape[0]),
         lambda x: torch.stack(list(x)),
         lambda x: sum(row for row in x),
         lambda x: x * [1, 2, 3, 4, 5, 6, 7, 8, 9][x.shape[0]],
@@ -191,7 +190,7 @@ def test_sizes_that_must_be_equal_are_joined() -> None:
         lambda x: x.reshape(8, 6) + x.expand(8, 6),
     ],
     ids=[
-        "range", "int", "log", "float", "list", "rows", "index", "numpy", "LongTensor", "numel", "branch", "broadcast",
+        "range", "int", "log", "list", "rows", "index", "numpy", "LongTensor", "numel", "branch", "broadcast",
         "expand",
     ],
 )
