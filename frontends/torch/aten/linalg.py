@@ -101,6 +101,11 @@ def tensordot(w: Lowering, x: Value, other: Value, dims_self: Sequence[int], dim
 
 @lowers("aten.einsum")
 def einsum(w: Lowering, equation: str, tensors: list[Value], path: Sequence[int] | None = None) -> Any:
+    left, arrow, right = equation.partition("->")
+    terms = left.split(",")
+    alone = arrow and any(left.count(c) == term.count(c) and c not in right for term in terms for c in term if c.isalpha())
+    if alone and tensors[0].tensor.dtype.is_integer:  # torch sums an axis of one operand first, and sums of integers are i64
+        tensors = [w.cast(each, i64) for each in tensors]
     return w.b.einsum(tensors, equation=equation)
 
 
