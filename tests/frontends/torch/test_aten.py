@@ -261,9 +261,8 @@ def ends(groups: torch.Tensor, count: int) -> torch.Tensor:
                           torch.einsum("...ij,...jk", x, y), torch.einsum("bij->b", x), torch.einsum("bij,bjk,bij->bk", x, y,
                           x)),
             f("N", 2, 3), f("N", 3, 2)],
-    einsum_of_integers=[lambda x, y: tuple(torch.einsum(e, x, y) for e in ("ij,jk->ik", "ij,jk->k", "ij,jk->i"))
-                        + (torch.einsum("ij->", x), torch.einsum("ii->i", x[:, :1])), i(1, 3, dtype=torch.int32),
-                        i(3, 2, dtype=torch.int32)],
+    einsum_of_integers=[lambda x: (torch.einsum("ij,kj->ik", x, x), torch.einsum("ij->", x), torch.einsum("ij->j", x),
+                                   torch.einsum("ii->i", x[:, :1])), i(1, 3, dtype=torch.int32)],
     tensordot=[lambda x, y: (torch.tensordot(x, y, dims=([1, 2], [1, 0])), torch.tensordot(x, y, 1), torch.inner(x, x[0])),
                f("N", 2, 3), f(3, 2)],
     multi_dot=[lambda x, y: torch.linalg.multi_dot([x, y, y]), f("N", 3), f(3, 3)],
