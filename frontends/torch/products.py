@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
@@ -34,6 +35,14 @@ class Product:
         """A scalar of f64."""
         found: Value = b.mul(b.cast(b.size(self.size), dtype=f64), self.factor)
         return found
+
+    def dims(self) -> tuple[Dim, ...]:
+        """The sizes that it is computed of."""
+        return (self.size,)
+
+    def at(self, size: Callable[[Dim], int]) -> float:
+        """The number, where sizes are these."""
+        return size(self.size) * self.factor
 
     def floor(self, b: Builder) -> Dim:
         """The integer below, as floats find it; where no expression of the size is that, the graph computes it."""

@@ -4,112 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.asking import assigns
+from isthmus.frontends.torch.computed import Computed
 from isthmus.frontends.torch.products import Product
+from isthmus.frontends.torch.ratios import Ratio, ratio, square_root
 from isthmus.frontends.torch.relations import HOLDS, NEGATED
 from isthmus.ir import dims
-from isthmus.ir.dims import Dim, Expr, floordiv, resolve
+from isthmus.ir.dims import Dim, floordiv, resolve
 
 if TYPE_CHECKING:
     from isthmus.frontends.torch.sizes import Sizes
-
-EXACT: Final = 1 << 20
-"""Numerators and denominators up to here keep floats exact for every size below 2**32."""
-
-
-def _exact(x: Fraction) -> bool:
-    """Whether sizes times this number are exact as floats."""
-    return abs(x.numerator) <= EXACT and x.denominator <= EXACT and x.denominator & (x.denominator - 1) == 0
-
-
-class Ratio:
-    """A float computed from sizes: ``num / den``.
-
-    Attributes:
-        num: a dim.
-        den: a dim, positive.
-        exact: no rounding has happened: `den` is a small power of two. Rounding down or up is right even when one
-            has, since a quotient that is no integer is at least ``1/den`` away from the next one.
-        root: this is the square root of the quotient.
-    """
-
-    __slots__ = ("den", "num", "root")
-
-    def __init__(self, num: Dim, den: Dim = 1, root: bool = False) -> None:
-        common = math.gcd(den, *(c for _, c in num.terms)) if isinstance(num, Expr) and isinstance(den, int) else 1
-        quotient = dims.exact_quotient(num, common) if common > 1 else None
-        if quotient is not None:
-            num, den = quotient, den // common
-        elif isinstance(den, Expr):
-            whole = dims.exact_quotient(num, den)
-            if whole is not None:
-                num, den = whole, 1
-        self.num = num
-        self.den = den
-        self.root = root
-
-    @property
-    def exact(self) -> bool:
-        """Whether no rounding has happened."""
-        return not self.root and isinstance(self.den, int) and self.den <= EXACT and self.den & (self.den - 1) == 0
-
-    def __str__(self) -> str:
-        text = str(self.num) if self.den.__class__ is int and self.den == 1 else f"({self.num})/({self.den})"
-        return f"sqrt({text})" if self.root else text
-
-    def floor(self) -> Dim | None:
-        """The integer below."""
-        return None if self.root else floordiv(self.num, self.den)
-
-    def ceil(self) -> Dim | None:
-        """The integer above."""
-        return None if self.root else dims.ceildiv(self.num, self.den)
-
-    def round(self) -> Dim | None:
-        """The nearest integer, ties to even."""
-        if self.root:
-            return None
-        doubled: Dim = 2 * self.num + self.den
-        nearest = floordiv(doubled, 2 * self.den)
-        if isinstance(self.den, int) and self.den % 2:
-            return nearest
-        tie = 1 - dims.minimum(1, dims.mod(doubled, 2 * self.den))
-        return nearest - tie * dims.mod(nearest, 2)
-
-
-def ratio(x: Any) -> Ratio | None:
-    """A number or float as a ratio of dims; None where floats would round differently."""
-    if isinstance(x, Ratio):
-        return x
-    if isinstance(x, Product):
-        return None
-    if isinstance(x, float):
-        if not math.isfinite(x):
-            return None
-        fraction = Fraction(x)
-        return Ratio(fraction.numerator, fraction.denominator) if _exact(fraction) else None
-    return Ratio(x)
-
-
-def square_root(x: Dim) -> Dim | None:
-    """The dim whose square this is; None when there is none."""
-    if isinstance(x, int):
-        root = math.isqrt(x) if x >= 0 else 0
-        return root if root * root == x else None
-    if len(x.terms) != 1:
-        return None
-    monomial, coefficient = x.terms[0]
-    number = square_root(coefficient)
-    if number is None or any(monomial.count(atom) % 2 for atom in monomial):
-        return None
-    root_dim: Dim = number
-    for atom in sorted(set(monomial), key=lambda atom: atom.key):
-        root_dim = root_dim * Expr((((atom,) * (monomial.count(atom) // 2), 1),))
-    return root_dim
 
 
 class SizeNode:
@@ -117,8 +24,8 @@ class SizeNode:
 
     Attributes:
         sizes: the capture's sizes.
-        expr: a dim for an integer; a `Ratio`, a `Product` or a float for a float; a relation, a bool or a nested tuple
-            ``("and" | "or", left, right)`` for a bool.
+        expr: a dim for an integer; a `Ratio`, a `Product`, a `Computed` or a float for a float; a relation, a bool or a
+            nested tuple ``("and" | "or", left, right)`` for a bool.
         kind: int, float or bool.
     """
 
@@ -190,10 +97,7 @@ class SizeNode:
         if self.kind is float:
             if isinstance(self.expr, (int, float)):
                 return float(self.expr)
-            if isinstance(self.expr, Product):
-                return self.sizes.hint(self.expr.size) * self.expr.factor
-            value = self.sizes.hint(self.expr.num) / self.sizes.hint(self.expr.den)
-            return math.sqrt(value) if self.expr.root else value
+            return self.expr.at(self.sizes.hint)
         return self._truth(lambda relation, left, right: HOLDS[relation](self.sizes.hint(left), self.sizes.hint(right)))
 
     def clone(self) -> SizeNode:
@@ -227,7 +131,7 @@ class SizeNode:
     def guard_float(self, file: Any = None, line: Any = None) -> float:
         if isinstance(self.expr, (int, float)):
             return float(self.expr)
-        for dim in (self.expr.size,) if isinstance(self.expr, Product) else (self.expr.num, self.expr.den):
+        for dim in self.expr.dims():
             self.sizes.fix(dim, self.sizes.hint(dim))
         return float(self.hint)
 
@@ -308,6 +212,8 @@ class SizeNode:
         return self
 
     def abs(self) -> SizeNode:
+        if isinstance(self.expr, Computed):
+            return self.computed("abs")
         return self.neg() if self.sizes.decide("<", self._floor(), 0) else self
 
     def _floor(self) -> Dim:
@@ -362,9 +268,15 @@ class SizeNode:
         num, den = (None, None) if r is None else (square_root(r.num), square_root(r.den))
         if num is not None and den is not None:
             return self._ratio(Ratio(num, den), "")
-        return self._ratio(None if r is None or r.root else Ratio(r.num, r.den, root=True), f"the square root of {self}")
+        if r is None or r.root:
+            return self.computed("sqrt")
+        return self._ratio(Ratio(r.num, r.den, root=True), "")
 
     sym_sqrt = sqrt
+
+    def computed(self, name: Any, *others: SizeNode) -> SizeNode:
+        """A float that the graph computes as Python does, by an op of this name."""
+        return SizeNode(self.sizes, Computed(name, self.expr, *(other.expr for other in others)), float)
 
     def sym_not(self) -> SizeNode:
         return SizeNode(self.sizes, _negated(self.expr), bool)
@@ -413,26 +325,27 @@ class SizeNode:
             return result
         if exponent == -0.5:
             return self.wrap_float(1.0).truediv(self.sqrt())
-        return self._ratio(None, f"{self} ** {other}")
+        if self.kind is int and other.kind is int and exponent is None:
+            self.sizes.refuse(f"the model computes {self} ** {other}, an integer", "compute it with floats, or with tensors")
+        return self.computed("pow", other)
 
     float_pow = pow_by_natural = pow
 
     def truediv(self, other: SizeNode) -> SizeNode:
-        what = f"{self} / {other}"
         left, right = ratio(self.expr), ratio(other.expr)
         if left is None or right is None:
-            return self._ratio(None, what)
+            return self.computed("div", other)
         if left.root or right.root:
             if left.root and right.exact and isinstance(right.num, int) and isinstance(right.den, int):
-                return self._ratio(Ratio(left.num * right.den**2, left.den * right.num**2, root=True), what)
+                return self._ratio(Ratio(left.num * right.den**2, left.den * right.num**2, root=True), "")
             if right.root and left.exact and isinstance(left.num, int) and isinstance(left.den, int) and left.num >= 0:
-                return self._ratio(Ratio(right.den * left.num**2, right.num * left.den**2, root=True), what)
-            return self._ratio(None, what)
+                return self._ratio(Ratio(right.den * left.num**2, right.num * left.den**2, root=True), "")
+            return self.computed("div", other)
         if self.sizes.prove("==", right.num, 0):
             raise ZeroDivisionError("division by zero")
         if self.sizes.decide("<", right.num, 0):
             left, right = Ratio(-left.num, left.den), Ratio(-right.num, right.den)
-        return self._ratio(Ratio(left.num * right.den, left.den * right.num), what)
+        return self._ratio(Ratio(left.num * right.den, left.den * right.num), "")
 
     float_truediv = int_truediv = truediv
 
@@ -505,9 +418,14 @@ def _arithmetic(name: str, on_dims: Callable[[Any, Any], Any], on_ratios: Callab
         usable = left is not None and right is not None and left.exact and right.exact
         if not usable and name == "mul" and (product := _product(left, other.expr) or _product(right, self.expr)):
             return SizeNode(self.sizes, product, float)
-        return self._ratio(on_ratios(left, right) if usable else None, f"{name} of {self} and {other}")  # type: ignore[arg-type]
+        if not usable:
+            return self.computed(_OPS.get(name, name), other)
+        return self._ratio(on_ratios(left, right), "")  # type: ignore[arg-type]
 
     setattr(SizeNode, name, method)
+
+
+_OPS: Final = {"sym_min": "minimum", "sym_max": "maximum"}
 
 
 def _product(x: Ratio | None, factor: Any) -> Product | None:

@@ -22,6 +22,9 @@ def swaps() -> list[tuple[Any, str, Any]]:
     """The owner, the name and the new form of each."""
     return [
         (math, "sqrt", _root(math.sqrt)),
+        (math, "pow", _power(math.pow)),
+        (math, "log", _logarithm(math.log)),
+        *((math, name, _function(getattr(math, name), name)) for name in ("exp", "log2", "log10")),
         (torch.SymInt, "sqrt", torch.sym_sqrt),  # what numpy calls for objects
         (torch.SymInt, "__divmod__", lambda self, other: (self // other, self % other)),
         (torch.SymInt, "__rdivmod__", lambda self, other: (other // self, other % self)),
@@ -48,6 +51,35 @@ def _root(original: Callable[[Any], float]) -> Callable[[Any], Any]:
         return torch.sym_sqrt(x) if x.__class__ in _SYMBOLIC else original(x)
 
     return sqrt
+
+
+def _function(original: Callable[[Any], float], name: str) -> Callable[[Any], Any]:
+    """A function of a float, of which the graph has an op."""
+
+    def function(x: Any, /) -> Any:
+        return torch.SymFloat(x.node.computed(name)) if x.__class__ in _SYMBOLIC else original(x)
+
+    return function
+
+
+def _logarithm(original: Callable[..., float]) -> Callable[..., Any]:
+    natural = _function(original, "log")
+
+    def log(x: Any, /, *base: Any) -> Any:
+        if not any(each.__class__ in _SYMBOLIC for each in (x, *base)):
+            return original(x, *base)
+        return natural(x) / natural(*base) if base else natural(x)
+
+    return log
+
+
+def _power(original: Callable[[Any, Any], float]) -> Callable[[Any, Any], Any]:
+    def power(x: Any, y: Any, /) -> Any:
+        if x.__class__ not in _SYMBOLIC and y.__class__ not in _SYMBOLIC:
+            return original(x, y)
+        return torch.sym_float(x) ** torch.sym_float(y)
+
+    return power
 
 
 def _full(original: Callable[..., Any], names: Sequence[str], how: Callable[..., tuple[Any, Any]]) -> Callable[..., Any]:

@@ -12,8 +12,10 @@ import torch
 
 from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.asking import asking
+from isthmus.frontends.torch.computed import Computed
 from isthmus.frontends.torch.products import Product
-from isthmus.frontends.torch.size_nodes import Ratio, SizeNode
+from isthmus.frontends.torch.ratios import Ratio
+from isthmus.frontends.torch.size_nodes import SizeNode
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.frontends.torch.weights import real
 from isthmus.ir.dims import Symbol, resolve, symbols
@@ -130,9 +132,8 @@ def _number(watcher: Watcher, form: Callable[[Any, str], str], named: Callable[[
 
 
 def _symbols(expr: Any) -> set[Symbol]:
-    if isinstance(expr, Product):
-        expr = expr.size
-    parts: tuple[Any, ...] = (expr.num, expr.den) if isinstance(expr, Ratio) else expr[1:] if isinstance(expr, tuple) else ()
+    floats = (Ratio, Product, Computed)
+    parts = tuple(expr.dims()) if isinstance(expr, floats) else expr[1:] if isinstance(expr, tuple) else ()
     if parts:
         return set().union(*map(_symbols, parts))
     return set() if isinstance(expr, (int, float)) else set(symbols(resolve(expr)))

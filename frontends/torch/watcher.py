@@ -15,11 +15,10 @@ from isthmus.frontends.torch import leaving, sharing, views
 from isthmus.frontends.torch.aliases import Aliases, Entry, doubt, view
 from isthmus.frontends.torch.calls import Plan, plan_of
 from isthmus.frontends.torch.lowering import Lowering, dtype_of, torch_dtype
-from isthmus.frontends.torch.products import Product
 from isthmus.frontends.torch.provenance import Provenance, library
 from isthmus.frontends.torch.questions import question
 from isthmus.frontends.torch.reals import Reals
-from isthmus.frontends.torch.size_nodes import Ratio, SizeNode
+from isthmus.frontends.torch.size_nodes import SizeNode
 from isthmus.frontends.torch.sizes import Sizes
 from isthmus.frontends.torch.specials import SPECIALS
 from isthmus.frontends.torch.strided import become
@@ -259,14 +258,8 @@ class Watcher(TorchDispatchMode):  # type: ignore[misc]
         constant = node.maybe_as_float()
         if constant is not None:
             return constant
-        b, w = self.w.b, self.w
-        if isinstance(node.expr, Product):
-            value = node.expr.value(b)
-        else:
-            ratio: Ratio = node.expr
-            value = b.div(w.tensor(ratio.num, dtypes.f64), w.tensor(ratio.den, dtypes.f64))
-            value = b.sqrt(value) if ratio.root else value
-        w.floats.add(value)
+        value = node.expr.value(self.w.b)
+        self.w.floats.add(value)
         return value
 
     # ---- ops

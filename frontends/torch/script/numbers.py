@@ -15,9 +15,10 @@ import torch
 
 from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.lowering import torch_dtype
+from isthmus.frontends.torch.ratios import ratio
 from isthmus.frontends.torch.script.interpreter import OPS, script_op
 from isthmus.frontends.torch.script.values import NUMBERS, Dict, List, Maybe, Scalar, is_known, kind_of
-from isthmus.frontends.torch.size_nodes import SizeNode, ratio
+from isthmus.frontends.torch.size_nodes import SizeNode
 from isthmus.ir import dims
 from isthmus.ir.dims import symbols
 from isthmus.ir.dtypes import bool_, f64, i64
