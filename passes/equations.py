@@ -14,6 +14,10 @@ VALUES: Final = "...ij,...jk->...ik"
 """How the products are written where nothing is turned."""
 
 
+NOTHING: Final = ("", "", "")
+"""The terms of what is neither."""
+
+
 @dataclass(frozen=True)
 class Turns:
     """How operands and result of a product lie, as permutations.
@@ -30,40 +34,24 @@ class Turns:
 
 
 def of_scores(equation: str, rank: int) -> Turns | None:
-    """``q @ k.T``, such as ``bihd,bjhd->bhij``; None for another equation.
-
-    Args:
-        equation: without spaces.
-        rank: the operands' number of axes.
-    """
-    terms = _terms(equation, rank)
-    if terms is None:
-        return None
-    x, y, out = terms
-    batch, row, column = out[:-2], out[-2], out[-1]
+    """``q @ k.T`` of operands of so many axes, such as ``bihd,bjhd->bhij`` (without spaces); None for another equation."""
+    x, y, out = _terms(equation, rank) or NOTHING
+    batch, row, column = out[:-2], out[-2:-1], out[-1:]
     summed = [letter for letter in x if letter not in out]
-    if len(summed) != 1 or {*x} != {*batch, row, *summed} or {*y} != {*batch, column, *summed}:
+    if len(summed) != 1 or {*x} != {*batch, *row, *summed} or {*y} != {*batch, *column, *summed}:
         return None
-    return Turns(_perm(x, [*batch, row, *summed]), _perm(y, [*batch, column, *summed]), list(range(rank)))
+    return Turns(_perm(x, [*batch, *row, *summed]), _perm(y, [*batch, *column, *summed]), list(range(rank)))
 
 
 def of_values(equation: str, rank: int) -> Turns | None:
-    """``weights @ v``, such as ``bhij,bjhd->bihd``, of weights whose last axis is summed; None for another equation.
-
-    Args:
-        equation: without spaces.
-        rank: the operands' number of axes.
-    """
-    terms = _terms(equation, rank)
-    if terms is None:
-        return None
-    x, y, out = terms
-    batch, row, summed = x[:-2], x[-2], x[-1]
+    """``weights @ v``, such as ``bhij,bjhd->bihd``, of weights whose last axis is summed; None for another equation."""
+    x, y, out = _terms(equation, rank) or NOTHING
+    batch, row, summed = x[:-2], x[-2:-1], x[-1:]
     column = [letter for letter in y if letter not in x]
-    if len(column) != 1 or {*y} != {*batch, summed, *column} or {*out} != {*batch, row, *column}:
+    if len(column) != 1 or {*y} != {*batch, *summed, *column} or {*out} != {*batch, *row, *column}:
         return None
-    made = [*batch, row, *column]
-    return Turns(list(range(rank)), _perm(y, [*batch, summed, *column]), _perm(made, out))
+    made = [*batch, *row, *column]
+    return Turns(list(range(rank)), _perm(y, [*batch, *summed, *column]), _perm(made, out))
 
 
 def turned(b: Builder, x: Value, perm: Sequence[int]) -> Value:

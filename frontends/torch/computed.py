@@ -18,6 +18,8 @@ _FUNCTIONS: Final[dict[str, Callable[..., float]]] = {
     "log": math.log, "log2": math.log2, "log10": math.log10,
 }  # fmt: skip
 """What each op of the graph is in Python."""
+MOST_STEPS: Final = 200
+"""A float of more steps, those of its operands counted each time, is refused: it would be walked for every one of them."""
 _SIGNS: Final = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**"}
 
 
@@ -27,13 +29,15 @@ class Computed:
     Attributes:
         name: the op that makes it.
         operands: dims, numbers and other floats of sizes.
+        steps: how many ops make it.
     """
 
-    __slots__ = ("name", "operands")
+    __slots__ = ("name", "operands", "steps")
 
     def __init__(self, name: str, *operands: Any) -> None:
         self.name = name
         self.operands = operands
+        self.steps: int = 1 + sum(each.steps for each in operands if isinstance(each, Computed))
 
     def __str__(self) -> str:
         sign, parts = _SIGNS.get(self.name), list(map(str, self.operands))

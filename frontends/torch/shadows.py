@@ -18,7 +18,8 @@ import torch
 from isthmus.frontends.torch.provenance import library
 from isthmus.frontends.torch.tensors import Watched
 
-_SYMBOLIC: Final = (torch.SymInt, torch.SymFloat)
+SYMBOLIC: Final = (torch.SymInt, torch.SymFloat)
+"""What stands for a number that is computed of sizes."""
 
 
 class Again(BaseException):
@@ -150,12 +151,12 @@ def _type(x: Any, /, *more: Any, **kwargs: Any) -> Any:
 
 def _integer(x: Any = 0, /, *more: Any, **kwargs: Any) -> Any:
     """``int``, of which only an int can come: a size is one, and of a ratio of sizes it is the part before the point."""
-    return torch.sym_int(x) if x.__class__ in _SYMBOLIC and not more else int(x, *more, **kwargs)
+    return torch.sym_int(x) if x.__class__ in SYMBOLIC and not more else int(x, *more, **kwargs)
 
 
 def _real(x: Any = 0.0, /) -> Any:
     """``float``, which makes a number of a size."""
-    return torch.sym_float(x) if x.__class__ in _SYMBOLIC else float(x)
+    return torch.sym_float(x) if x.__class__ in SYMBOLIC else float(x)
 
 
 def _range(*bounds: Any) -> Any:

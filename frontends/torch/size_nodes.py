@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from isthmus.frontends.torch import leaving
 from isthmus.frontends.torch.asking import assigns
-from isthmus.frontends.torch.computed import Computed
+from isthmus.frontends.torch.computed import MOST_STEPS, Computed
 from isthmus.frontends.torch.products import Product
 from isthmus.frontends.torch.ratios import Ratio, ratio, square_root
 from isthmus.frontends.torch.relations import HOLDS, NEGATED
@@ -195,15 +195,16 @@ class SizeNode:
     def _int(self, dim: Dim) -> SizeNode:
         return SizeNode(self.sizes, dim, int)
 
-    def _ratio(self, x: Any, what: Any) -> SizeNode:
-        if x is None:
-            self.sizes.refuse(
-                f"the model computes {what}, a float that is no exact ratio of sizes",
-                "compute sizes with integers (//, %, *), or with factors such as 0.5 and 1.5 that floats hold exactly",
-            )
-        if isinstance(x, Ratio) and not x.root and isinstance(x.num, int) and isinstance(x.den, int):
+    def _ratio(self, x: Ratio) -> SizeNode:
+        if not x.root and isinstance(x.num, int) and isinstance(x.den, int):
             return SizeNode(self.sizes, x.num / x.den, float)
         return SizeNode(self.sizes, x, float)
+
+    def _inexact(self, what: Any) -> NoReturn:
+        self.sizes.refuse(
+            f"the model asks {what}, of a float that is no exact ratio of sizes",
+            "compute sizes with integers (//, %, *), or with factors such as 0.5 and 1.5 that floats hold exactly",
+        )
 
     def neg(self) -> SizeNode:
         return self._int(-self.expr) if self.kind is int else self.wrap_float(0.0).sub(self)
@@ -254,29 +255,32 @@ class SizeNode:
         return self if self.kind is int else self.trunc()
 
     def sym_float(self) -> SizeNode:
-        return self if self.kind is float else self._ratio(Ratio(self.expr), "")
+        return self if self.kind is float else self._ratio(Ratio(self.expr))
 
     def is_integer(self) -> SizeNode:
         if self.kind is int:
             return self.wrap_bool(True)
         if not isinstance(self.expr, Ratio):
-            return self._ratio(None, f"whether {self} is whole")
+            self._inexact(f"whether {self} is whole")
         return SizeNode(self.sizes, ("==", dims.mod(self.expr.num, self.expr.den), 0), bool)
 
     def sqrt(self) -> SizeNode:
         r = ratio(self.expr)
         num, den = (None, None) if r is None else (square_root(r.num), square_root(r.den))
         if num is not None and den is not None:
-            return self._ratio(Ratio(num, den), "")
+            return self._ratio(Ratio(num, den))
         if r is None or r.root:
             return self.computed("sqrt")
-        return self._ratio(Ratio(r.num, r.den, root=True), "")
+        return self._ratio(Ratio(r.num, r.den, root=True))
 
     sym_sqrt = sqrt
 
     def computed(self, name: Any, *others: SizeNode) -> SizeNode:
         """A float that the graph computes as Python does, by an op of this name."""
-        return SizeNode(self.sizes, Computed(name, self.expr, *(other.expr for other in others)), float)
+        found = Computed(name, self.expr, *(other.expr for other in others))
+        if found.steps > MOST_STEPS:
+            self.sizes.refuse(f"the model computes a float of sizes in more than {MOST_STEPS} steps", "compute it with tensors")
+        return SizeNode(self.sizes, found, float)
 
     def sym_not(self) -> SizeNode:
         return SizeNode(self.sizes, _negated(self.expr), bool)
@@ -337,15 +341,15 @@ class SizeNode:
             return self.computed("div", other)
         if left.root or right.root:
             if left.root and right.exact and isinstance(right.num, int) and isinstance(right.den, int):
-                return self._ratio(Ratio(left.num * right.den**2, left.den * right.num**2, root=True), "")
+                return self._ratio(Ratio(left.num * right.den**2, left.den * right.num**2, root=True))
             if right.root and left.exact and isinstance(left.num, int) and isinstance(left.den, int) and left.num >= 0:
-                return self._ratio(Ratio(right.den * left.num**2, right.num * left.den**2, root=True), "")
+                return self._ratio(Ratio(right.den * left.num**2, right.num * left.den**2, root=True))
             return self.computed("div", other)
         if self.sizes.prove("==", right.num, 0):
             raise ZeroDivisionError("division by zero")
         if self.sizes.decide("<", right.num, 0):
             left, right = Ratio(-left.num, left.den), Ratio(-right.num, right.den)
-        return self._ratio(Ratio(left.num * right.den, left.den * right.num), "")
+        return self._ratio(Ratio(left.num * right.den, left.den * right.num))
 
     float_truediv = int_truediv = truediv
 
@@ -420,7 +424,7 @@ def _arithmetic(name: str, on_dims: Callable[[Any, Any], Any], on_ratios: Callab
             return SizeNode(self.sizes, product, float)
         if not usable:
             return self.computed(_OPS.get(name, name), other)
-        return self._ratio(on_ratios(left, right), "")  # type: ignore[arg-type]
+        return self._ratio(on_ratios(left, right))  # type: ignore[arg-type]
 
     setattr(SizeNode, name, method)
 
@@ -448,7 +452,7 @@ def _comparison(name: str, relation: str) -> None:
         if self.kind is float or other.kind is float:
             a, b = ratio(self.expr), ratio(other.expr)
             if a is None or b is None or a.root or b.root:
-                return self._ratio(None, f"{self} {relation} {other}")
+                self._inexact(f"whether {self} {relation} {other}")
             left, right = a.num * b.den, b.num * a.den
         known = self.sizes.known(relation, left, right)
         return SizeNode(self.sizes, (relation, left, right) if known is None else known, bool)

@@ -10,12 +10,10 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from isthmus.frontends.torch.shadows import surely
+from isthmus.frontends.torch.shadows import SYMBOLIC, surely
 from isthmus.frontends.torch.size_nodes import SizeNode
 from isthmus.frontends.torch.tensors import Watched
 from isthmus.ir.dims import resolve, symbols
-
-_SYMBOLIC: Final = (torch.SymInt, torch.SymFloat)
 
 
 def swaps() -> list[tuple[Any, str, Any]]:
@@ -48,7 +46,7 @@ def swaps() -> list[tuple[Any, str, Any]]:
 
 def _root(original: Callable[[Any], float]) -> Callable[[Any], Any]:
     def sqrt(x: Any, /) -> Any:
-        return torch.sym_sqrt(x) if x.__class__ in _SYMBOLIC else original(x)
+        return torch.sym_sqrt(x) if x.__class__ in SYMBOLIC else original(x)
 
     return sqrt
 
@@ -57,7 +55,7 @@ def _function(original: Callable[[Any], float], name: str) -> Callable[[Any], An
     """A function of a float, of which the graph has an op."""
 
     def function(x: Any, /) -> Any:
-        return torch.SymFloat(x.node.computed(name)) if x.__class__ in _SYMBOLIC else original(x)
+        return torch.SymFloat(x.node.computed(name)) if x.__class__ in SYMBOLIC else original(x)
 
     return function
 
@@ -66,7 +64,7 @@ def _logarithm(original: Callable[..., float]) -> Callable[..., Any]:
     natural = _function(original, "log")
 
     def log(x: Any, /, *base: Any) -> Any:
-        if not any(each.__class__ in _SYMBOLIC for each in (x, *base)):
+        if not any(each.__class__ in SYMBOLIC for each in (x, *base)):
             return original(x, *base)
         return natural(x) / natural(*base) if base else natural(x)
 
@@ -75,7 +73,7 @@ def _logarithm(original: Callable[..., float]) -> Callable[..., Any]:
 
 def _power(original: Callable[[Any, Any], float]) -> Callable[[Any, Any], Any]:
     def power(x: Any, y: Any, /) -> Any:
-        if x.__class__ not in _SYMBOLIC and y.__class__ not in _SYMBOLIC:
+        if x.__class__ not in SYMBOLIC and y.__class__ not in SYMBOLIC:
             return original(x, y)
         return torch.sym_float(x) ** torch.sym_float(y)
 
@@ -177,7 +175,7 @@ def unpacked(array: Any) -> tuple[Any, torch.dtype | None]:
     """An array of numpy that holds sizes as nested lists, with the dtype that it would have; other things as they are."""
     if not isinstance(array, np.ndarray) or array.dtype != object:
         return array, None
-    if not any(item.__class__ in _SYMBOLIC for item in array.flat):
+    if not any(item.__class__ in SYMBOLIC for item in array.flat):
         return array, None
     floats = any(isinstance(item, (float, torch.SymFloat)) for item in array.flat)
     return array.tolist(), torch.float64 if floats else torch.int64

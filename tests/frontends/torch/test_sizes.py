@@ -265,6 +265,13 @@ def test_floats_of_sizes_are_computed_as_python_does(number: Callable[[Any, Any]
     assert not captured.graph.symbols.assumptions
 
 
+def squared(number: Any, times: int) -> Any:
+    """Each step stands twice in the next one."""
+    for _ in range(times):
+        number = number * number
+    return number
+
+
 def coordinates(x: torch.Tensor) -> torch.Tensor:
     """The centres of as many parts of a line from -1 to 1."""
     step = 2 / (2 * x.shape[0])
@@ -282,6 +289,7 @@ def test_coordinates_of_as_many_places_as_a_size_says() -> None:
         (lambda x: torch.zeros(math.ceil(math.log2(x.shape[0]))), r"log2\(H\) rounded up is no exact expression"),
         (lambda x: x if 1 - 1 / x.shape[0] > 0.5 else x + 1, "no exact ratio of sizes"),
         (lambda x: x * 2 ** x.shape[0], r"2 \*\* H, an integer"),
+        (lambda x: x * squared(1 / x.shape[0] + 1, 30), "in more than 200 steps"),
     ],
 )  # fmt: skip
 def test_inexact_floats_are_no_sizes_and_no_answers(function: Callable[[torch.Tensor], Any], message: str) -> None:
